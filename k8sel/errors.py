@@ -1,0 +1,94 @@
+"""What can be wrong, and how it is said. Knows no file format, no vendor and no cluster.
+
+    K8selError            shown to the user as it is, never as a traceback
+    ├── SpecError         the job file or an option is wrong: exit status 2, all problems at once
+    ├── ClusterError      the cluster refused or could not be reached: exit status 1
+    ├── ContainersError   the container daemon refused or could not be reached: exit status 1
+    └── LocalError        this machine cannot run the job: exit status 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+FieldPath = tuple[str | int, ...]
+
+
+class Kind(str, Enum):
+    """What sort of wrong; Kubernetes' own words, as in apimachinery's field.ErrorType."""
+
+    REQUIRED = "required"
+    INVALID = "invalid"
+    NOT_SUPPORTED = "not supported"
+    FORBIDDEN = "forbidden"
+    DUPLICATE = "duplicate"
+    UNKNOWN = "unknown field"
+    SYNTAX = "syntax"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Location:
+    """A place in a text file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, what was found, what is allowed, and the way out."""
+
+    kind: Kind
+    path: FieldPath
+    message: str
+    hint: str = ""
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        field = f"{format_path(self.path)}: " if self.path else ""
+        hint = f" Hint: {self.hint}" if self.hint else ""
+        return f"{place}{field}{self.kind.value}: {self.message}.{hint}"
+
+
+def format_path(path: FieldPath) -> str:
+    """``("spec", "env", 0, "name")`` as ``spec.env[0].name``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+class K8selError(Exception):
+    """A failure that is the user's to see; its text is the whole message."""
+
+    exit_status = 1
+
+
+class SpecError(K8selError):
+    """The job file or an option is wrong; holds every problem found."""
+
+    exit_status = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class ClusterError(K8selError):
+    """The cluster refused, or could not be reached."""
+
+
+class ContainersError(K8selError):
+    """The container daemon refused, or could not be reached."""
+
+
+class LocalError(K8selError):
+    """This machine cannot run the job."""
