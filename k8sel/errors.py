@@ -1,10 +1,10 @@
 """What can be wrong, and how it is said. Knows no file format, no vendor and no cluster.
 
-    K8selError            shown to the user as it is, never as a traceback
-    ├── SpecError         the job file or an option is wrong: exit status 2, all problems at once
-    ├── ClusterError      the cluster refused or could not be reached: exit status 1
-    ├── ContainersError   the container daemon refused or could not be reached: exit status 1
-    └── LocalError        this machine cannot run the job: exit status 1
+K8selError            shown to the user as it is, never as a traceback
+├── SpecError         the job file or an option is wrong: exit status 2, all problems at once
+├── ClusterError      the cluster refused or could not be reached: exit status 1
+├── ContainersError   the container daemon refused or could not be reached: exit status 1
+└── LocalError        this machine cannot run the job: exit status 1
 """
 
 from __future__ import annotations

@@ -1,0 +1,102 @@
+"""Every decision, made once: JobSpec and table rows become a JobPlan. No I/O, no clock, no randomness, no vendor names.
+
+Emitters only write a JobPlan down, `k8sel plan` only shows it, the entrypoint is only told what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.errors import Problem
+
+Argv = tuple[str, ...]
+Fragment = Mapping[str, Any]  # a part of a Kubernetes object, as the user wrote it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rank:
+    """One process."""
+
+    rank: int
+    local_rank: int
+    devices: tuple[int, ...]  # positions that it sees, in its own order; () for none
+    device: int | None  # the position it drives: its first own one; None for none
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One pod that computes."""
+
+    name: str  # the pod's name, which is its host name too
+    node_rank: int
+    ranks: tuple[Rank, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Devices:
+    """What one node asks for, and what its processes see of it."""
+
+    type: str  # the row's name
+    resource_name: str | None  # extended resource to request; None: none is requested
+    count: int  # devices exposed in a container (or requested)
+    exposure_env: Mapping[str, str]  # written into the pod beside no request: the host's numbers, or the hiding values
+    hide_env: Mapping[str, str]  # hides every vendor's devices: for launcher pods and jobs without devices
+    positions: tuple[int, ...]  # container-local, in local-rank order
+    mask_env: Mapping[str, str]  # the mask by position, for entrypoint.mode none, and what `plan` shows
+    product: tuple[str, ...]
+    product_label: str | None
+    tolerations: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MpiPlan:
+    """What an MPI job needs beyond its command."""
+
+    implementation: str
+    slots_per_worker: int
+    ssh_port: int
+    ssh_auth_mount_path: str
+    sshd: Argv  # the workers' command
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPlan:
+    """A job, decided."""
+
+    name: str
+    namespace: str | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    target: Literal["PyTorchJob", "MPIJob"]
+    launcher: str
+    image: str
+    nodes: tuple[Node, ...]
+    processes_per_node: int
+    devices: Devices
+    expectation: Expectation
+    entrypoint_mode: Literal["configMap", "image", "none"]
+    launch: Argv  # the launcher's command around the user's, literal text, without the entrypoint
+    command: Argv  # the container's whole command, entrypoint included, literal text (emitters escape `$`)
+    env: tuple[Fragment, ...]  # Kubernetes EnvVars in their final order
+    mpi: MpiPlan | None
+    pod: Fragment  # pod-level fields of the job file, defaulted: volumes, nodeSelector, affinity, ...
+    container: Fragment  # container-level fields: resources, securityContext, volumeMounts, ...
+    shared_memory: str | None
+    queue: str | None
+    priority_class_name: str | None
+    gang: str | None
+    scheduler_name: str | None
+    max_restarts: int
+    backoff_limit: int
+    active_deadline_seconds: int | None
+    ttl_seconds_after_finished: int | None
+    clean_pod_policy: str
+    warnings: tuple[Problem, ...]
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the whole job."""
+        return len(self.nodes) * self.processes_per_node

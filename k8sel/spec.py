@@ -1,0 +1,231 @@
+"""The job file as the user writes it: frozen models, the one definition of its fields.
+
+They decode the file, and give the JSON Schema for editors and for the chart (docs/decisions/0001). Field names are the
+public interface; keys are camelCase in the file. Nothing is defaulted or decided here: None is "not given".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+API_VERSION = "k8sel.dev/v1alpha1"
+KIND = "AcceleratedJob"
+
+LauncherName = Literal["torchrun", "accelerate", "deepspeed", "mpirun", "python"]
+TargetName = Literal["PyTorchJob", "MPIJob"]
+MpiName = Literal["OpenMPI", "Intel", "MPICH"]
+
+Dns1035 = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        description="Lower-case letters, digits and '-'; starts with a letter, ends with a letter or digit.",
+    ),
+]
+Quantity = Annotated[
+    int | float | str,
+    Meta(description="A Kubernetes quantity: a number or a string such as 500m, 16Gi.", examples=["16Gi", 8]),
+]
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+
+
+class _Model(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """What every part of the job file has in common: immutable, camelCase, no unknown keys."""
+
+
+class Metadata(_Model, frozen=True, kw_only=True):
+    """Name and place of the job, as in Kubernetes."""
+
+    name: Annotated[Dns1035, Meta(description="The job's name; the longest pod name derived from it is checked too.")]
+    namespace: Annotated[Dns1035, Meta(description="Default: the current context's namespace.")] | None = None
+    labels: Annotated[dict[str, str], Meta(description="Labels of the job and of its pods.")] = {}
+    annotations: Annotated[dict[str, str], Meta(description="Annotations of the job.")] = {}
+
+
+class Accelerator(_Model, frozen=True, kw_only=True):
+    """Which devices, how many, and in which order."""
+
+    type: Annotated[
+        str,
+        Meta(
+            description="A row of the accelerator table; `auto` and `mps` only for `k8sel run` and `k8sel devices`.",
+            examples=["cuda", "cpu"],
+        ),
+    ]
+    count: Annotated[NotNegative, Meta(description="Devices that each node is asked for.")] | None = None
+    devices: (
+        Annotated[
+            tuple[NotNegative, ...],
+            Meta(
+                description="Which of those the processes use, in this order: local rank r gets devices[r]. [] is none.",
+                examples=[[2, 0]],
+            ),
+        ]
+        | None
+    ) = None
+    order: (
+        Annotated[
+            Literal["pci", "fastest"],
+            Meta(description="How `devices` are counted; `fastest` only where the table has it."),
+        ]
+        | None
+    ) = None
+    product: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(
+            description="Exact values of the vendor's product label; checked again in the container.",
+            examples=[["NVIDIA-H100-80GB-HBM3"]],
+        ),
+    ] = ()
+    resource: (
+        Annotated[
+            str,
+            Meta(
+                description="Extended resource instead of the row's own (MIG, shared, partitions).",
+                examples=["nvidia.com/gpu.shared"],
+            ),
+        ]
+        | None
+    ) = None
+    allocation: (
+        Annotated[
+            Literal["devicePlugin", "host"],
+            Meta(description="Who picks the devices: the device plugin (default), or the numbers in this file."),
+        ]
+        | None
+    ) = None
+    isolation: (
+        Annotated[
+            Literal["node", "process"],
+            Meta(description="node: each process sees all of `devices`; process: only its own consecutive share."),
+        ]
+        | None
+    ) = None
+
+
+class Cpu(_Model, frozen=True, kw_only=True):
+    """CPU threads of one process."""
+
+    threads_per_process: (
+        Annotated[Positive, Meta(description="OMP_NUM_THREADS; default: from the CPUs that the node really has.")]
+        | None
+    ) = None
+
+
+class EnvVar(_Model, frozen=True, kw_only=True):
+    """One environment variable, as in Kubernetes."""
+
+    name: Annotated[str, Meta(min_length=1, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    value: str | UnsetType = UNSET
+    value_from: dict[str, Any] | UnsetType = UNSET
+
+
+class Mpi(_Model, frozen=True, kw_only=True):
+    """MPI settings; only with launcher mpirun."""
+
+    implementation: Annotated[MpiName, Meta(description="Which MPI the image has.")] | None = None
+    ssh_port: Annotated[Positive, Meta(le=65535, description="Port of sshd; default 2222.")] | None = None
+    ssh_auth_mount_path: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^/.+",
+                description="Where the ssh keys are mounted; default: .ssh of root, or of mpiuser for a non-root job.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Scheduling(_Model, frozen=True, kw_only=True):
+    """Queue, priority and gang."""
+
+    queue: Annotated[str, Meta(min_length=1, max_length=63, description="Kueue's LocalQueue.")] | None = None
+    priority_class_name: Annotated[str, Meta(min_length=1)] | None = None
+    gang: (
+        Annotated[Literal["volcano", "coscheduling"], Meta(description="All pods of the job start together, or none.")]
+        | None
+    ) = None
+    scheduler_name: Annotated[str, Meta(min_length=1)] | None = None
+
+
+class Policy(_Model, frozen=True, kw_only=True):
+    """How often to try, and what stays afterwards."""
+
+    max_restarts: (
+        Annotated[NotNegative, Meta(description="torchrun's: restarts of the processes on a node.")] | None
+    ) = None
+    backoff_limit: Annotated[NotNegative, Meta(description="The job's: restarts of its pods.")] | None = None
+    active_deadline_seconds: Positive | None = None
+    ttl_seconds_after_finished: NotNegative | None = None
+    clean_pod_policy: Literal["Running", "All", "None"] | None = None
+
+
+class Entrypoint(_Model, frozen=True, kw_only=True):
+    """The check before training."""
+
+    mode: (
+        Annotated[
+            Literal["configMap", "image", "none"],
+            Meta(description="configMap: brought along; image: built into the image; none: nothing is checked."),
+        ]
+        | None
+    ) = None
+    check: Annotated[Literal["enforce", "warn", "off"], Meta(description="What a mismatch does.")] | None = None
+
+
+class Spec(_Model, frozen=True, kw_only=True):
+    """What runs, on what, and how it is launched."""
+
+    image: Annotated[str, Meta(min_length=1, description="Container image; `k8sel run` does not use it.")] | None = None
+    command: Annotated[
+        tuple[str, ...],
+        Meta(min_length=1, description="What one runs on ONE device; the launcher is put around it."),
+    ]
+    launcher: LauncherName
+    target: TargetName | None = None
+    nodes: Annotated[Positive, Meta(description="Pods that compute.")] | None = None
+    processes_per_node: Annotated[Positive, Meta(description="Default: the number of devices.")] | None = None
+    accelerator: Accelerator
+    cpu: Cpu = Cpu()
+    resources: Annotated[
+        dict[str, Quantity],
+        Meta(description="Requests and limits both, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),
+    ] = {}
+    shared_memory: Annotated[Quantity, Meta(description="Size of /dev/shm; counts as memory.")] | None = None
+    env: tuple[EnvVar, ...] = ()
+    working_dir: str | None = None
+    volumes: tuple[dict[str, Any], ...] = ()
+    volume_mounts: tuple[dict[str, Any], ...] = ()
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    image_pull_secrets: tuple[dict[str, str], ...] = ()
+    service_account_name: str | None = None
+    security_context: dict[str, Any] = {}
+    pod_security_context: dict[str, Any] = {}
+    node_selector: dict[str, str] = {}
+    affinity: dict[str, Any] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    host_network: bool | None = None
+    mpi: Mpi = Mpi()
+    scheduling: Scheduling = Scheduling()
+    policy: Policy = Policy()
+    entrypoint: Entrypoint = Entrypoint()
+
+
+class JobFile(_Model, frozen=True, kw_only=True):
+    """A whole job file."""
+
+    api_version: Literal["k8sel.dev/v1alpha1"]
+    kind: Literal["AcceleratedJob"]
+    metadata: Metadata
+    spec: Spec
+
+
+def decode(data: object) -> JobFile:
+    """The models of ``data`` (plain dicts and lists). Raises msgspec.ValidationError at the first problem."""
+    return msgspec.convert(data, JobFile)
