@@ -1,0 +1,97 @@
+"""JobFile to JobFile with everything optional filled in. Knows no rule: a wrong file stays wrong."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from k8sel.accelerators import ROWS
+from k8sel.launchers import LAUNCHERS
+from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, Policy, Spec
+
+T = TypeVar("T")
+
+ROOT_SSH = "/root/.ssh"
+USER_SSH = "/home/mpiuser/.ssh"
+
+
+def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1) -> JobFile:
+    """``job`` with nothing left open that a default decides; a second time changes nothing.
+
+    ``sockets``: of this machine, for the doors that start processes on it.
+    """
+    spec = job.spec
+    accelerator = _accelerator(spec.accelerator)
+    return replace(
+        job,
+        spec=replace(
+            spec,
+            target=_given(spec.target, LAUNCHERS[spec.launcher].targets[0]),
+            nodes=_given(spec.nodes, 1),
+            processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, door, sockets)),
+            accelerator=accelerator,
+            mpi=_mpi(spec) if spec.launcher == "mpirun" else spec.mpi,
+            policy=_policy(spec.policy),
+            entrypoint=_entrypoint(spec.entrypoint),
+        ),
+    )
+
+
+def is_root(spec: Spec) -> bool:
+    """Whether the containers run as root, as far as the file says."""
+    user: Any = {**spec.pod_security_context, **spec.security_context}
+    return not user.get("runAsNonRoot", False) and user.get("runAsUser", 0) == 0
+
+
+def _accelerator(accelerator: Accelerator) -> Accelerator:
+    count, devices = _devices(accelerator)
+    return replace(
+        accelerator,
+        count=count,
+        devices=devices,
+        order=_given(accelerator.order, "pci"),
+        allocation=_given(accelerator.allocation, "devicePlugin"),
+        isolation=_given(accelerator.isolation, "node"),
+    )
+
+
+def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
+    count, devices = accelerator.count, accelerator.devices
+    row = ROWS.get(accelerator.type)
+    if devices is None:
+        count = _given(count, 1 if row is None or row.is_device or not row.in_container else 0)
+        return count, tuple(range(count))
+    return _given(count, max(devices, default=-1) + 1), devices
+
+
+def _processes(spec: Spec, accelerator: Accelerator, door: str, sockets: int) -> int:
+    if not LAUNCHERS[spec.launcher].per_device:
+        return 1
+    return len(accelerator.devices or ()) or (1 if door == "kubernetes" else sockets)
+
+
+def _mpi(spec: Spec) -> Mpi:
+    return replace(
+        spec.mpi,
+        implementation=_given(spec.mpi.implementation, "OpenMPI"),
+        ssh_port=_given(spec.mpi.ssh_port, 2222),
+        ssh_auth_mount_path=_given(spec.mpi.ssh_auth_mount_path, ROOT_SSH if is_root(spec) else USER_SSH),
+    )
+
+
+def _policy(policy: Policy) -> Policy:
+    return replace(
+        policy,
+        max_restarts=_given(policy.max_restarts, 0),
+        backoff_limit=_given(policy.backoff_limit, 0),
+        clean_pod_policy=_given(policy.clean_pod_policy, "Running"),
+    )
+
+
+def _entrypoint(entrypoint: Entrypoint) -> Entrypoint:
+    return replace(entrypoint, mode=_given(entrypoint.mode, "configMap"), check=_given(entrypoint.check, "enforce"))
+
+
+def _given(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value

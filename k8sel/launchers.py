@@ -1,0 +1,49 @@
+"""What is known of each launcher, and of each MPI: facts only, no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+MPI_TABLE = Path(__file__).parent / "data" / "mpi.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launcher:
+    """How a launcher places its processes."""
+
+    targets: tuple[str, ...]  # that can serve it; the first is the default
+    per_device: bool  # starts one process a device, unless told otherwise
+
+
+LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
+    {
+        "torchrun": Launcher(targets=("PyTorchJob",), per_device=True),
+        "accelerate": Launcher(targets=("PyTorchJob",), per_device=True),
+        "deepspeed": Launcher(targets=("PyTorchJob",), per_device=True),
+        "mpirun": Launcher(targets=("MPIJob",), per_device=True),
+        "python": Launcher(targets=("PyTorchJob",), per_device=False),
+    }
+)
+
+
+class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """How one MPI's mpirun is spoken to."""
+
+    program: str
+    root_flags: tuple[str, ...]
+    hostfile: tuple[str, ...]
+    count: str
+    per_node: str
+    export_flag: str
+    options: tuple[str, ...]
+    ssh_args: tuple[str, ...]
+    rank: dict[str, str]  # torch's variable -> this MPI's
+    source: str
+
+
+MPIS: Mapping[str, Mpi] = MappingProxyType(msgspec.json.decode(MPI_TABLE.read_bytes(), type=dict[str, Mpi]))
