@@ -1,0 +1,36 @@
+# The README's two commands are `make demo` and `make test`; each does all of its own set-up.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CLUSTER := tests/cluster
+
+.PHONY: demo test lint unit cluster cluster-down bench clean
+
+# Made once, and again when what it is made from changes.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[test]'
+	@touch $@
+
+# The main job on one machine, with no cluster and no GPU: two processes by torchrun, an all-reduce between them.
+demo: $(VENV)/.installed
+	@$(BIN)/python -c 'import torch' 2> /dev/null || { echo "installing torch (several GB, once)"; $(BIN)/python -m pip install -q torch numpy; }
+	$(BIN)/k8sel run --plan examples/hello.yaml
+
+test: lint unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.installed
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed
+	$(BIN)/python bench/render.py
+	$(BIN)/python bench/entrypoint.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

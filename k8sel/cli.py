@@ -1,0 +1,217 @@
+"""The command line: options become one library call, and its result is printed. Decides nothing about jobs.
+
+Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply --wait` adds 124 (not done in time),
+`run` gives the program's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from k8sel import __version__
+from k8sel.errors import Kind, K8selError, Problem, SpecError
+
+if TYPE_CHECKING:
+    from k8sel.load import Job
+    from k8sel.plan import JobPlan
+
+app = typer.Typer(
+    name="k8sel",
+    help="One job file says which accelerators a training job uses, and in which order.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
+File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
+
+
+def main() -> None:
+    """Runs the command line; every failure is a message and an exit status, never a traceback."""
+    try:
+        app()
+    except K8selError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:  # the reader of our output has gone, as in `k8sel render ... | head`
+        sys.stderr.close()
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"k8sel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def init(
+    launcher: Annotated[str, typer.Option("-l", "--launcher", help="How it is launched.")] = "torchrun",
+    accelerator: Annotated[str, typer.Option("-a", "--accelerator", help="A row of the accelerator table.")] = "cuda",
+    file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("job.yaml"),
+) -> None:
+    """Write a commented starter file."""
+    from k8sel.starter import starter
+
+    text = starter(launcher, accelerator)
+    if str(file) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with file.open("x", encoding="utf-8") as output:
+            output.write(text)
+    except FileExistsError:
+        raise _usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
+    except OSError as error:
+        raise _usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+    print(f"{file} is written. Next: k8sel plan {file}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the job file's JSON Schema, for editors."""
+    import json
+
+    from k8sel.schema import schema as job_schema
+
+    print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def validate(
+    files: Files,
+    namespace_policy: Annotated[
+        str, typer.Option(help="Also check against a Pod Security level: restricted, baseline or privileged.")
+    ] = "privileged",
+    quiet: Quiet = False,
+) -> None:
+    """Check job files without a cluster; every problem at once."""
+    from k8sel import api
+
+    count = 0
+    for job in _read(files):
+        _warn(api.check(job, namespace_policy=namespace_policy), quiet)
+        count += 1
+    if not quiet:
+        print(f"{count} {'job is' if count == 1 else 'jobs are'} valid")
+
+
+@app.command()
+def plan(
+    file: File,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    door: Annotated[str, typer.Option(help="Where it would start: kubernetes or run.")] = "kubernetes",
+    quiet: Quiet = False,
+) -> None:
+    """Show every decision: node, rank, device, mask, threads."""
+    from k8sel import show
+
+    _choice("-o", output, ("table", "json"))
+    _choice("--door", door, ("kubernetes", "run"))
+    for job_plan in _plans([file], quiet, door=door):
+        show.plan(job_plan, output)
+
+
+@app.command()
+def render(
+    files: Files,
+    output: Annotated[str, typer.Option("-o", "--output", help="yaml or json.")] = "yaml",
+    quiet: Quiet = False,
+) -> None:
+    """Print the Kubernetes objects; needs no cluster."""
+    from k8sel import api, yamlio
+
+    _choice("-o", output, ("yaml", "json"))
+    objects = [item for job_plan in _plans(files, quiet) for item in api.render(job_plan)]
+    sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
+
+
+@app.command()
+def run(
+    file: File,
+    nodes: Annotated[int | None, typer.Option(help="Take this many nodes instead of the file's; only 1 runs here.")] = None,
+    override_env: Annotated[
+        bool, typer.Option("--override-env", help="Go on although the shell has a mask; it is replaced for the job.")
+    ] = False,
+    show_command: Annotated[bool, typer.Option("--print", help="Print the command and its variables; start nothing.")] = False,
+    show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the job as processes on this machine; the exit status is the program's."""
+    from k8sel import local, show
+
+    (job_plan,) = _plans([file], quiet, door="run", nodes=nodes)
+    command = local.command(job_plan, override_env=override_env)
+    if show_command:
+        print(command)
+        return
+    if show_plan:
+        show.plan(job_plan, "table")
+    sys.stdout.flush()
+    local.execute(command)
+
+
+def _plans(files: list[str], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
+    from k8sel import api
+
+    for job in _read(files):
+        job_plan = api.plan(job, door=door, nodes=nodes)
+        _warn(job_plan.warnings, quiet)
+        yield job_plan
+
+
+def _read(files: list[str]) -> list[Job]:
+    """The jobs of all files; the problems of all files are raised together."""
+    from k8sel.load import load
+
+    jobs: list[Job] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            jobs += load(_text(file), "<stdin>" if file == "-" else file)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return jobs
+
+
+def _text(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _usage(f"{file} cannot be read: {error.strerror}", "`k8sel init` writes a starter file") from None
+
+
+def _choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SpecError([Problem(kind=Kind.NOT_SUPPORTED, path=(option,), message=f"'{value}'; allowed: {', '.join(allowed)}")])
+
+
+def _usage(message: str, hint: str) -> SpecError:
+    return SpecError([Problem(kind=Kind.INVALID, path=(), message=message, hint=hint)])
+
+
+def _warn(problems: tuple[Problem, ...] | list[Problem], quiet: bool) -> None:
+    for problem in problems if not quiet else ():
+        print(problem, file=sys.stderr)

@@ -1,0 +1,88 @@
+"""`k8sel run`: a plan as processes on this machine. The entrypoint is the same one as in a container."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k8sel import accelerators
+from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.errors import LocalError
+
+if TYPE_CHECKING:
+    from k8sel.plan import JobPlan
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """What is started, and with which change to the shell's variables; ``str`` gives a line to paste."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    unset: tuple[str, ...]
+    cwd: str | None
+
+    def __str__(self) -> str:
+        unset = [word for name in self.unset for word in ("-u", name)]
+        line = shlex.join(["env", *unset, *(f"{name}={value}" for name, value in self.env.items()), *self.argv])
+        return f"cd {shlex.quote(self.cwd)} && {line}" if self.cwd else line
+
+
+def command(plan: JobPlan, *, override_env: bool, environ: Mapping[str, str] = os.environ) -> Command:
+    """The command of ``plan``. Raises LocalError where this machine or this shell cannot start it."""
+    stale = [name for name in _masks() if name in environ]
+    if stale and not override_env:
+        raise LocalError(_stale_message(stale, environ))
+    _find(plan.launch[0], plan.launcher, environ)
+    env = {entry["name"]: _value(entry) for entry in plan.env}
+    env[VARIABLE] = plan.expectation.to_json()
+    return Command(argv=plan.command, env=env, unset=tuple(stale), cwd=plan.container.get("workingDir"))
+
+
+def execute(start: Command) -> None:
+    """Replaces this process: same pid, same signals, and the exit status is the program's."""
+    env = {name: value for name, value in os.environ.items() if name not in start.unset} | dict(start.env)
+    env["PATH"] = _path(env)
+    if start.cwd:
+        os.chdir(start.cwd)
+    os.execvpe(start.argv[0], start.argv, env)
+
+
+def _masks() -> list[str]:
+    """Every variable with which a shell can have narrowed or reordered devices."""
+    return sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
+
+
+def _stale_message(stale: list[str], environ: Mapping[str, str]) -> str:
+    found = ", ".join(f"{name}={environ[name]}" for name in stale)
+    return (
+        f"k8sel: this shell already sets {found}, and `devices` would count inside that. "
+        f"Unset it (unset {' '.join(stale)}), or go on with --override-env, which replaces it for this job alone."
+    )
+
+
+def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:
+    if shutil.which(program, path=_path(environ)) is None:
+        raise LocalError(
+            f"k8sel: {program} is not on this machine's PATH, and launcher {launcher} needs it. "
+            f"Install it into this environment, or activate the one that has it."
+        )
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    """PATH, with the programs of this Python's own environment behind it: k8sel may be called by its full path."""
+    return os.pathsep.join([environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+
+
+def _value(entry: Mapping[str, object]) -> str:
+    if "valueFrom" in entry:
+        raise LocalError(
+            f"k8sel: env {entry['name']} comes from the cluster (valueFrom), which `k8sel run` cannot read. "
+            f"Give it a value in the job file, or set it in the shell and take it out of the file."
+        )
+    return str(entry.get("value", ""))
