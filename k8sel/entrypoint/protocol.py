@@ -2,25 +2,24 @@
 
 The one definition for both sides: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
 Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody compares its bytes.
+A NamedTuple, not a dataclass: ``import dataclasses`` alone takes longer than finding the devices.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(NamedTuple):
     """One job's devices, as each of its nodes has to find them."""
 
     accelerator: str  # a row of the accelerator table
     devices: Tuple[int, ...]  # positions among the devices found, in `order`: local rank r gets devices[r]
-    count: Optional[int] = None  # devices the node must hold, exactly; None: at least max(devices) + 1
+    count: Optional[int] = None  # type: ignore[assignment]  # (shadows tuple.count) devices the node must hold, exactly; None: at least max(devices) + 1
     order: str = "pci"  # how positions are counted: pci | fastest
     product: Tuple[str, ...] = ()  # product names allowed, in the spelling of the vendor's node label; () is any
     isolation: str = "node"  # node: a rank sees all of `devices`; process: only its own consecutive share
@@ -35,13 +34,17 @@ class Expectation:
 
     def to_json(self) -> str:
         """Compact JSON with sorted keys; fields at their default are left out."""
-        default = Expectation(accelerator="", devices=())
+        default = self._field_defaults
         fields = {
             _camel(name): value
-            for name, value in asdict(self).items()
-            if name in ("accelerator", "devices") or value != getattr(default, name)
+            for name, value in self._asdict().items()
+            if name not in default or value != default[name]
         }
         return json.dumps({"version": VERSION, **fields}, sort_keys=True, separators=(",", ":"))
+
+
+_INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
+_WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
 
 
 def parse(text: str) -> Expectation:
@@ -52,11 +55,40 @@ def parse(text: str) -> Expectation:
         raise ValueError(f"{VARIABLE} is not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
         raise ValueError(f"{VARIABLE} is not of version {VERSION}: the entrypoint and k8sel are of different releases")
-    known = {_camel(name): name for name in Expectation.__dataclass_fields__}
+    known = {_camel(name): name for name in Expectation._fields}
     unknown = sorted(set(fields) - set(known))
     if unknown:
         raise ValueError(f"{VARIABLE} has unknown fields: {', '.join(unknown)}")
-    return Expectation(**{known[key]: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})
+    missing = [name for name in ("accelerator", "devices") if name not in fields]
+    if missing:
+        raise ValueError(f"{VARIABLE} lacks: {', '.join(missing)}")
+    for key, value in fields.items():
+        if not _fits(known[key], value):
+            raise ValueError(f"{VARIABLE}: {key} cannot be {json.dumps(value)}")
+    values: dict[str, Any] = {known[key]: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
+    return Expectation(**values)
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether ``value`` is of the field's kind. JSON's true is no number, whatever Python says."""
+    if name in _LISTS:
+        return isinstance(value, list) and all(_LISTS[name](item) for item in value)
+    if name in _INTEGERS:
+        optional = Expectation._field_defaults[name] is None
+        least = 0 if name == "count" else 1
+        return (value is None and optional) or (type(value) is int and value >= least)
+    return isinstance(value, str) and value in _WORDS.get(name, (value,))
+
+
+def _is_position(item: Any) -> bool:
+    return type(item) is int and item >= 0
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, str)
+
+
+_LISTS: dict[str, Callable[[Any], bool]] = {"devices": _is_position, "product": _is_text, "probe": _is_text}
 
 
 def _camel(name: str) -> str:

@@ -1,0 +1,114 @@
+"""The command ``k8sel-entrypoint``: reads its mode and environment, ends as the user's command or with a message."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+from k8sel.entrypoint.stop import MISMATCH, Stop
+
+MODES = ("node", "rank", "gate", "check")
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Never returns: this process becomes the command, or exits. Never a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    words = sys.argv[1:] if arguments is None else arguments
+    environ = dict(os.environ)
+    try:
+        sys.exit(run(words, environ))
+    except Stop as stop:
+        _end(stop.messages, environ)
+        sys.exit(stop.status)
+    except Exception as error:
+        _end([f"error in the entrypoint itself, please report it: {_brief(error)}"], environ)
+        sys.exit(MISMATCH)
+
+
+def run(words: list[str], environ: dict[str, str]) -> int:
+    """Does what ``words`` say. Returns only where no command is to be started."""
+    if words[:1] in (["--help"], ["-h"]):
+        from k8sel.entrypoint.usage import HELP
+
+        sys.stdout.write(HELP)
+        return 0
+    if words[:1] == ["--version"]:
+        from k8sel import __version__
+
+        sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
+        return 0
+    mode, command = split(words)
+    if mode != "check":
+        _start(mode, command, environ)
+    return _check(environ)
+
+
+def split(words: list[str]) -> tuple[str, list[str]]:
+    """Mode and command; a command called like a mode needs ``--`` in front. Raises Stop for an unknown option."""
+    mode, rest = (words[0], words[1:]) if words and words[0] in MODES else ("node", words)
+    if rest and rest[0] == "--":
+        return mode, rest[1:]
+    if rest and rest[0].startswith("-"):
+        raise Stop([f"unknown option {rest[0]}: k8sel-entrypoint [{'|'.join(MODES)}] [--] COMMAND..., see --help"])
+    return mode, rest
+
+
+def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
+    from k8sel.entrypoint import expect, launch, machine
+
+    launch.require(command, environ)
+    if _unasked(environ):
+        launch.become(command, environ)
+    expectation = expect.read(environ, command)
+    here = machine.under(environ.get("K8SEL_ROOT", ""))
+    if mode == "gate":
+        from k8sel.entrypoint import gate
+
+        gate.wait_for_all(expectation, environ)
+    else:
+        from k8sel.entrypoint import node
+
+        environ = (node.start_rank if mode == "rank" else node.start_node)(expectation, here, environ)
+    launch.become(command, environ)
+
+
+def _unasked(environ: dict[str, str]) -> bool:
+    """K8SEL_CHECK=off alone: an image that has the entrypoint built in is used without it."""
+    given = [name for name in environ if name.startswith("K8SEL_")]
+    return given == ["K8SEL_CHECK"] and environ["K8SEL_CHECK"] == "off"
+
+
+def _check(environ: dict[str, str]) -> int:
+    """Prints the report in one write: mpirun carries it on in one piece."""
+    from k8sel.entrypoint import expect, gate, machine, report
+
+    try:
+        here = machine.under(environ.get("K8SEL_ROOT", ""))
+        answer = gate.check_here(expect.read(environ, []), here, environ)
+    except Stop as stop:
+        answer = gate.failed(environ, stop.messages)
+    except Exception as error:
+        answer = gate.failed(environ, [f"error in the entrypoint itself, please report it: {_brief(error)}"])
+    os.write(1, (report.MARK + report.compact(answer) + "\n").encode())
+    return 0
+
+
+def _end(messages: list[str], environ: dict[str, str]) -> None:
+    from k8sel.entrypoint import report
+
+    report.stop(messages, environ)
+
+
+def _brief(error: Exception) -> str:
+    """Kind, text and place of an error, in one line."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    place = f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""An expectation by hand, without a job file: the variables K8SEL_ACCELERATOR, K8SEL_COUNT, K8SEL_DEVICES and so on."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable, TypeVar
+
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.stop import Stop
+
+MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
+
+T = TypeVar("T")
+
+
+def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
+    """The expectation that the plain variables say; a launcher in ``command`` has one process a device."""
+    accelerator = environ.get("K8SEL_ACCELERATOR", "")
+    if not accelerator:
+        raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
+    count = _field(environ, "K8SEL_COUNT", _number)
+    devices = _field(environ, "K8SEL_DEVICES", _numbers)
+    if devices is None:
+        devices = tuple(range(1 if count is None else count)) if accelerator != "cpu" else ()
+    launcher = os.path.basename(command[0]) if command else ""
+    launcher = launcher if launcher in MULTI_PROCESS else "python"
+    return Expectation(
+        accelerator=accelerator,
+        devices=devices,
+        count=count,
+        order=_field(environ, "K8SEL_ORDER", _one_of("pci", "fastest")) or "pci",
+        product=_field(environ, "K8SEL_PRODUCT", _words) or (),
+        launcher=launcher,
+        processes_per_node=1 if launcher == "python" else max(1, len(devices)),
+        check=_field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce",
+    )
+
+
+def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T | None:
+    """One variable's value, None when it is not set. Raises Stop, naming the variable, when it cannot be read."""
+    if name not in environ:
+        return None
+    try:
+        return read_as(environ[name])
+    except ValueError as error:
+        raise Stop([f"{name}={environ[name]}: {error}"]) from None
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("a whole number is needed, 0 or more")
+    return int(text)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(_number(part.strip()) for part in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise ValueError("positions with commas between them are needed, as in 2,0") from None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)} is needed")
+        return text
+
+    return check

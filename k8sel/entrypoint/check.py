@@ -1,0 +1,134 @@
+"""What was found against what was expected. Pure: each rule gives the problems it sees, as text for a person."""
+
+from __future__ import annotations
+
+from k8sel.entrypoint import masks
+from k8sel.entrypoint.discovery import Device, Found
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.tables import Row
+
+_SHOWN = 8  # devices listed in a message
+WAY_OUT = "take it out of the image or the job's env"
+
+
+def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    """Everything that speaks against starting on this node."""
+    result = [*_order(expectation, row), *_processes(expectation)]
+    if found.how:
+        result += [*_count(expectation, row, found), *_product(expectation, found), *_twice(found)]
+    return result + _masks_already_set(expectation, row, found, environ)
+
+
+def _order(expectation: Expectation, row: Row) -> list[str]:
+    """An order that this vendor's mask cannot write."""
+    result = []
+    if expectation.order not in row.orderEnv:
+        result.append(f"order {expectation.order} does not exist for {row.name}; it has {', '.join(row.orderEnv)}")
+    if len(set(expectation.devices)) != len(expectation.devices):
+        result.append(f"devices {_listed(expectation.devices)} names one twice")
+    seen = masks.share(expectation.devices, expectation.processes_per_node, 0, expectation.isolation)
+    if not row.maskOrdered and list(seen) != sorted(seen):
+        result.append(
+            f"devices {_listed(expectation.devices)} cannot be put in that order: {row.maskEnv} is a set. "
+            "Ascending order, or isolation: process"
+        )
+    return result
+
+
+def _processes(expectation: Expectation) -> list[str]:
+    """More processes than devices: two of them would share one without saying so."""
+    processes, devices = expectation.processes_per_node, len(expectation.devices)
+    if expectation.launcher != "python" and processes > devices:
+        return [f"{processes} processes for {devices} {expectation.accelerator} devices: one device each at least"]
+    if expectation.isolation == "process" and devices % processes:
+        return [f"{devices} devices cannot be shared out to {processes} processes with isolation: process"]
+    return []
+
+
+def _count(expectation: Expectation, row: Row, found: Found) -> list[str]:
+    number = len(found.devices)
+    exact, least = expectation.count, max(expectation.devices) + 1
+    if number == exact or (exact is None and number >= least):
+        return []
+    wanted = str(exact) if exact is not None else f"{least} or more"
+    text = (
+        f"{wanted} {expectation.accelerator} devices expected, {number} found{_addresses(found.devices)} by {found.how}"
+    )
+    return [f"{text}: {_hint(number > (exact or least), number, row)}{_because(found)}"]
+
+
+def _hint(more: bool, number: int, row: Row) -> str:
+    if more:
+        cause = f"{row.exposureEnv} is set in the image or the pod, or " if row.exposureEnv else ""
+        return f"this container holds devices that it did not ask for: {cause}it is privileged"
+    if number == 0:
+        return "was the resource requested, does the node's container runtime hand devices over, is its driver loaded?"
+    return "the node's device plugin promised more than it handed over; replicas of one shared device count once"
+
+
+def _because(found: Found) -> str:
+    return f" ({'; '.join(found.notes)})" if found.notes else ""
+
+
+def _product(expectation: Expectation, found: Found) -> list[str]:
+    """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
+    if not expectation.product or not found.devices:
+        return []
+    allowed = {_without_sharing(name) for name in expectation.product}
+    names = sorted({label(device.name) for device in found.devices})
+    wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
+    if not wrong:
+        return []
+    return [
+        f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}{_because(found)}"
+    ]
+
+
+def label(name: str) -> str:
+    """A driver's product name in the spelling of the vendor's node label."""
+    kept = "".join(character for character in name if character.isalnum() or character in "-_. ")
+    return "-".join(kept.split())
+
+
+def _without_sharing(product: str) -> str:
+    """The product without what the label says of its sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
+    return product.partition("-MIG-")[0].removesuffix("-SHARED")
+
+
+def _twice(found: Found) -> list[str]:
+    uuids = [device.uuid for device in found.devices if device.uuid]
+    twice = sorted({uuid for uuid in uuids if uuids.count(uuid) > 1})
+    return [f"{', '.join(twice)} was found more than once by {found.how}: they are one device"] if twice else []
+
+
+def _masks_already_set(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    """Variables of the image or the user that say something else than the job."""
+    result = []
+    for name, values in _own_values(expectation, row, found).items():
+        given = environ.get(name)
+        if given is not None and given not in values:
+            result.append(f"{name}={given} is set already, and the job says {values[0] or 'none'}: {WAY_OUT}")
+    return result
+
+
+def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
+    """What each variable may hold before we write it: the node's mask or a rank's, as UUIDs or as positions."""
+    processes, isolation = expectation.processes_per_node, expectation.isolation
+    shares = [masks.share(expectation.devices, processes, rank, isolation) for rank in range(processes)]
+    values: dict[str, list[str]] = {}
+    for devices in (found.devices, ()):
+        for positions in (expectation.devices, *shares):
+            for name, value in masks.variables(row, expectation.order, positions, devices).items():
+                values.setdefault(name, []).append(value)
+    return values
+
+
+def _addresses(devices: tuple[Device, ...]) -> str:
+    """`` (0000:3b:00.0, ...)``; nothing where no address is known."""
+    known = [device.pci for device in devices if device.pci]
+    more = ["..."] if len(known) > _SHOWN else []
+    return f" ({', '.join(known[:_SHOWN] + more)})" if known else ""
+
+
+def _listed(devices: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, devices))}]"

@@ -1,0 +1,66 @@
+"""Finding the devices of one vendor: a small module each, named as the accelerator table's ``discovery`` says.
+
+Such a module has ``find(machine)``, what is on this node and how that is known, and ``nodes(machine)``, its device
+nodes. The rest of the entrypoint names no vendor.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import NamedTuple
+
+from k8sel.entrypoint.machine import Machine, read
+
+
+class Device(NamedTuple):
+    """One device (or one partition of it) that a process here can use; what is not known is empty."""
+
+    pci: str = ""  # dddd:bb:dd.f, lower case
+    uuid: str = ""
+    name: str = ""  # as the driver says it
+
+
+class Found(NamedTuple):
+    """The devices of a node in PCI order, and how that is known."""
+
+    devices: tuple[Device, ...] = ()
+    how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
+    driver: str = ""
+    notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
+
+
+def find(kind: str, machine: Machine) -> Found:
+    """What is on this node; ``how`` is empty where this version has no way to look for ``kind``."""
+    module = _module(kind)
+    found: Found = module.find(machine) if module else Found()
+    return found
+
+
+def nodes(kind: str, machine: Machine) -> list[str]:
+    """Paths of the device nodes of ``kind`` that are in this container."""
+    module = _module(kind)
+    paths: list[str] = module.nodes(machine) if module else []
+    return paths
+
+
+def numa_node(device: Device, machine: Machine) -> int | None:
+    """The NUMA node that the device is attached to, as the kernel says; None when it does not (-1 there)."""
+    text = read(machine.sys, "bus/pci/devices", device.pci, "numa_node") if device.pci else ""
+    return int(text) if text.isdigit() else None
+
+
+def normal_pci(address: str) -> str:
+    """A PCI address as the kernel writes it: ``00000000:3B:00.0`` is ``0000:3b:00.0``."""
+    domain, _, rest = address.strip().lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def _module(kind: str) -> ModuleType | None:
+    name = f"{__name__}.{kind}"
+    try:
+        module: ModuleType = __import__(name, fromlist=["find"])
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
+    return module

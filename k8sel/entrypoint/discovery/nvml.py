@@ -1,0 +1,138 @@
+"""NVML, NVIDIA's management library, by ctypes. Called in a child process only: see k8sel.entrypoint.forked.
+
+Prototypes and codes: NVIDIA/go-nvml, gen/nvml/nvml.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+_NAME = "libnvidia-ml.so.1"
+# Where runtimes put it without telling the loader: GKE's driver installer, WSL.
+_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
+_NO_PERMISSION, _NOT_FOUND = 4, 6
+_CODES = {
+    1: "not initialised",
+    2: "invalid argument",
+    3: "not supported",
+    4: "no permission",
+    6: "not found",
+    9: "driver not loaded",
+    12: "library not found",
+    13: "function not found",
+    15: "GPU is lost",
+    17: "the operating system blocks it",
+    18: "driver and library are of different versions",
+    999: "unknown error",
+}
+
+
+class NvmlError(Exception):
+    """A call that did not return 0."""
+
+    def __init__(self, function: str, code: int) -> None:
+        super().__init__(f"{function}: error {code} ({_CODES.get(code, 'see nvml.h')})")
+        self.code = code
+
+
+class _PciInfo(ctypes.Structure):
+    """nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3."""
+
+    _fields_ = [
+        ("busIdLegacy", ctypes.c_char * 16),
+        ("numbers", ctypes.c_uint * 5),
+        ("busId", ctypes.c_char * 32),
+    ]
+
+
+def look(folder: str) -> dict[str, Any]:
+    """Devices as ``[PCI address, UUID, name]``, the driver's version, notes. Raises OSError or NvmlError."""
+    library = _load(folder)
+    _call(library, "nvmlInit_v2")
+    notes: list[str] = []
+    devices = []
+    for index in range(_number(library, "nvmlDeviceGetCount_v2")):
+        try:
+            devices += _devices_at(library, index)
+        except NvmlError as error:
+            # Counted, and not in this container: NVML counts GPUs that it may not open.
+            if error.code != _NO_PERMISSION:
+                notes.append(f"NVML GPU {index}: {error}")
+    driver = _text(library, "nvmlSystemGetDriverVersion", 80)
+    _call(library, "nvmlShutdown")
+    return {"devices": devices, "driver": driver, "notes": notes}
+
+
+def _load(folder: str) -> Any:
+    paths = [os.path.join(folder, _NAME)] if folder else [_NAME, *(os.path.join(path, _NAME) for path in _FOLDERS)]
+    for path in paths[:-1]:
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    try:
+        return ctypes.CDLL(paths[-1])
+    except OSError:
+        raise OSError(f"{_NAME} is not in this container") from None
+
+
+def _devices_at(library: Any, index: int) -> list[list[str]]:
+    """The GPU at ``index``, or its slices where it is partitioned (MIG): then only those can be used."""
+    handle = ctypes.c_void_p()
+    _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+    pci = _PciInfo()
+    _call(library, "nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+    handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
+    address = pci.busId.decode()
+    return [
+        [address, _text(library, "nvmlDeviceGetUUID", 96, each), _text(library, "nvmlDeviceGetName", 96, each)]
+        for each in handles
+    ]
+
+
+def _is_partitioned(library: Any, handle: ctypes.c_void_p) -> bool:
+    now, pending = ctypes.c_uint(), ctypes.c_uint()
+    try:
+        _call(library, "nvmlDeviceGetMigMode", handle, ctypes.byref(now), ctypes.byref(pending))
+    except NvmlError:  # not supported: most GPUs
+        return False
+    return now.value == 1
+
+
+def _slices(library: Any, handle: ctypes.c_void_p) -> list[ctypes.c_void_p]:
+    slices = []
+    for index in range(_number(library, "nvmlDeviceGetMaxMigDeviceCount", handle)):
+        each = ctypes.c_void_p()
+        try:
+            _call(library, "nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index), ctypes.byref(each))
+        except NvmlError as error:
+            if error.code not in (_NOT_FOUND, _NO_PERMISSION):  # an empty place, or another container's slice
+                raise
+        else:
+            slices.append(each)
+    return slices
+
+
+def _number(library: Any, function: str, *arguments: Any) -> int:
+    number = ctypes.c_uint()
+    _call(library, function, *arguments, ctypes.byref(number))
+    return number.value
+
+
+def _text(library: Any, function: str, size: int, *arguments: Any) -> str:
+    buffer = ctypes.create_string_buffer(size)
+    _call(library, function, *arguments, buffer, ctypes.c_uint(size))
+    return buffer.value.decode(errors="replace")
+
+
+def _call(library: Any, function: str, *arguments: Any) -> None:
+    """Raises NvmlError for any code but 0; a library that is too old for ``function`` counts as code 13."""
+    try:
+        pointer = getattr(library, function)
+    except AttributeError:
+        raise NvmlError(function, 13) from None
+    code = pointer(*arguments)
+    if code:
+        raise NvmlError(function, code)

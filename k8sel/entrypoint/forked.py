@@ -1,0 +1,90 @@
+"""Calls a function where it can neither hang nor kill this process: in a forked child, with a time limit.
+
+A vendor's library is code that we did not write, in a driver's state that we do not know. Nothing is left behind:
+the child is reaped, and killed first if it takes too long.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from typing import Callable, NoReturn
+
+_SUCCEEDED, _FAILED = b"+", b"-"
+
+
+class Failed(Exception):
+    """The call gave no answer; the text says why: its own error, the signal that ended it, or the time limit."""
+
+
+def call(function: Callable[[], str], seconds: float) -> str:
+    """What ``function`` returns in a child process. Raises Failed when it raises, dies or takes over ``seconds``."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _run(function, writer)
+    os.close(writer)
+    try:
+        answer = _read_all(reader, seconds)
+    finally:
+        os.close(reader)
+        status = _end(child)
+    return _judge(answer, status, seconds)
+
+
+def _run(function: Callable[[], str], writer: int) -> NoReturn:
+    """In the child: the first byte says whether text or an error follows. Never returns to the caller's stack."""
+    try:
+        answer = _SUCCEEDED + function().encode()
+    except BaseException as error:
+        answer = _FAILED + str(error).encode()
+    try:
+        while answer:
+            answer = answer[os.write(writer, answer) :]
+    finally:
+        os._exit(0)
+
+
+def _read_all(reader: int, seconds: float) -> bytes | None:
+    """Everything until the child closes its end; None when that takes longer than ``seconds``."""
+    parts: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reader], [], [], left)[0]:
+            return None
+        part = os.read(reader, 65536)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def _end(child: int) -> int:
+    """The child's wait status. One that still runs is killed; one stuck in the kernel is given up after a second."""
+    for pause in (0.0, 0.01, 0.04):  # it closed the pipe, so it is about to exit by itself
+        time.sleep(pause)
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+    os.kill(child, signal.SIGKILL)
+    for _ in range(20):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.05)
+    return 0
+
+
+def _judge(answer: bytes | None, status: int, seconds: float) -> str:
+    if answer is None:
+        raise Failed(f"no answer in {seconds:g} s")
+    if answer.startswith(_SUCCEEDED):
+        return answer[1:].decode()
+    if answer.startswith(_FAILED):
+        raise Failed(answer[1:].decode(errors="replace"))
+    if os.WIFSIGNALED(status):
+        raise Failed(f"it crashed ({signal.Signals(os.WTERMSIG(status)).name})")
+    raise Failed("it ended without an answer")

@@ -1,0 +1,85 @@
+"""MPI's gate: one check on each node by mpirun, and only when all agree the real mpirun.
+
+Before a rank exists, because hydra leaves the other ranks alive when one dies before MPI_Init: a check inside the ranks
+alone would hang. So a node's check always ends with 0, and what it found is in its one line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from k8sel.entrypoint import probe, report, tables
+from k8sel.entrypoint.machine import Machine, node_name, read
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.stop import MISMATCH, Stop
+from k8sel.entrypoint.survey import survey
+
+
+def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
+    """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
+    try:
+        seen = survey(expectation, machine, environ)
+    except Stop as stop:
+        return failed(environ, stop.messages)
+    return {
+        "node": seen.name,
+        "ok": not seen.problems,
+        "problems": seen.problems,
+        "notes": seen.notes,
+        "how": seen.found.how,
+        "devices": [[device.pci, device.uuid] for device in seen.found.devices],
+        "names": sorted({device.name for device in seen.found.devices}),
+    }
+
+
+def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
+    """The report of a node that could not even look."""
+    return {"node": node_name(environ), "ok": False, "problems": problems}
+
+
+def wait_for_all(expectation: Expectation, environ: dict[str, str]) -> None:
+    """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
+    if expectation.check == "off" or not expectation.probe:
+        report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
+        return
+    reports = sorted(probe.gather(expectation, environ), key=lambda each: str(each.get("node")))
+    for each in reports:
+        report.say(_found(each))
+    messages = [*_problems(reports), *_missing(reports, expectation)]
+    if messages and expectation.check == "enforce":
+        raise Stop(messages, MISMATCH)
+    for message in messages:
+        report.say(f"{message} (check: {expectation.check}, going on)")
+
+
+def _found(each: dict[str, Any]) -> str:
+    """What one node answered, as a line."""
+    devices = "; ".join(", ".join(part for part in device if part) or "unknown" for device in each.get("devices", ()))
+    names = ", ".join(name for name in each.get("names", ()) if name)
+    what = " ".join(part for part in (names, f"[{devices}]" if devices else "no device") if part)
+    notes = "".join(f"; {note}" for note in each.get("notes", ()))
+    verdict = "ok" if each.get("ok") else "NOT ok"
+    return f"node {each.get('node')}: {verdict}: {what} ({each.get('how') or 'not checked'}){notes}"
+
+
+def _problems(reports: list[dict[str, Any]]) -> list[str]:
+    return [f"node {each.get('node')}: {problem}" for each in reports for problem in each.get("problems", ())]
+
+
+def _missing(reports: list[dict[str, Any]], expectation: Expectation) -> list[str]:
+    """Nodes that gave no report, by name where mpirun's hostfile says their names."""
+    answered = {str(each.get("node")) for each in reports}
+    if len(answered) >= expectation.nodes:
+        return []
+    absent = [name for name in _hosts(expectation) if name not in answered]
+    names = f" (no answer from {', '.join(absent)})" if absent else ""
+    return [
+        f"{expectation.nodes} nodes expected, {len(answered)} answered: {', '.join(sorted(answered)) or 'none'}{names}"
+    ]
+
+
+def _hosts(expectation: Expectation) -> list[str]:
+    """Host names in the probe's hostfile: ``pod.job.namespace.svc slots=2``, or hydra's ``pod.job.namespace.svc:2``."""
+    files = {row["hostfile"][-1] for row in tables.mpi().values()}
+    lines = [line for path in expectation.probe if path in files for line in read(path).splitlines()]
+    return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]

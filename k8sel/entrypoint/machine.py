@@ -1,0 +1,45 @@
+"""The machine as trees of files. Where they start is an argument, so that a test lays out a machine in a folder.
+
+Reads never raise: what cannot be read is empty, because a container may hide any of it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """Where this machine's devices, processes, kernel and vendors' libraries are."""
+
+    dev: str = "/dev"
+    proc: str = "/proc"
+    sys: str = "/sys"
+    lib: str = ""  # folder that vendors' libraries are loaded from; empty: wherever the loader finds them
+
+
+def under(root: str) -> Machine:
+    """The machine laid out below ``root``; an empty ``root`` is the real one."""
+    return Machine(*(os.path.join(root, name) for name in Machine._fields)) if root else Machine()
+
+
+def read(*path: str) -> str:
+    """The file's text without the white space around it; empty if it cannot be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def names(*path: str) -> list[str]:
+    """The names in a folder, sorted; none if it cannot be listed."""
+    try:
+        return sorted(os.listdir(os.path.join(*path)))
+    except OSError:
+        return []
+
+
+def node_name(environ: dict[str, str]) -> str:
+    """What people call this node: in a pod, its host name is the pod's name."""
+    return environ.get("K8SEL_NODE") or os.uname().nodename

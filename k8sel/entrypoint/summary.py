@@ -1,0 +1,71 @@
+"""What a start says of itself: one line for people, one for tools."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from k8sel.entrypoint import cpus, discovery, report
+from k8sel.entrypoint.discovery import Device
+from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.processes import Process
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.survey import Survey
+
+
+def write(
+    seen: Survey, expectation: Expectation, machine: Machine, each: list[Process], environ: dict[str, str]
+) -> dict[str, str]:
+    """Prints the summary and the receipt, and hands ``environ`` on."""
+    gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, seen, expectation)}" for process in each)
+    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}")
+    report.receipt(
+        {
+            "node": seen.name,
+            "job": expectation.job,
+            "jobFile": expectation.job_file,
+            "accelerator": seen.row.name,
+            "how": seen.found.how,
+            "driver": seen.found.driver,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "rank": environ.get("RANK"),
+            "threads": environ["OMP_NUM_THREADS"],
+            "numaNodes": cpus.numa_nodes(machine),
+            "mask": {name: environ.get(name) for name in each[0].variables},
+            "ranks": [_receipt_of(process, seen, expectation, machine) for process in each],
+        }
+    )
+    return environ
+
+
+def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:
+    """``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
+    if seen.hidden:
+        return "no device"
+    if not process.own:
+        return f"no {seen.row.name} device"
+    of = f" of {len(seen.found.devices)}" if seen.found.how else ""
+    each = (_one(position, of, _device(position, seen, expectation)) for position in process.own)
+    return f"{seen.row.name} {' + '.join(each)} ({seen.found.how or 'not checked'})"
+
+
+def _one(position: int, of: str, device: Device) -> str:
+    return ", ".join([f"device {position}{of}", *(part for part in (device.uuid, device.pci) if part)])
+
+
+def _device(position: int, seen: Survey, expectation: Expectation) -> Device:
+    """The device at a position, as far as it is known: the numbers of order ``fastest`` are the driver's alone."""
+    if expectation.order != "pci" or position >= len(seen.found.devices):
+        return Device()
+    return seen.found.devices[position]
+
+
+def _receipt_of(process: Process, seen: Survey, expectation: Expectation, machine: Machine) -> dict[str, Any]:
+    devices = [_device(position, seen, expectation) for position in process.own]
+    return {
+        "localRank": process.local_rank,
+        "positions": process.own,
+        "devices": [
+            {"uuid": device.uuid, "pci": device.pci, "numa": discovery.numa_node(device, machine)} for device in devices
+        ],
+    }

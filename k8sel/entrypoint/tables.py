@@ -1,0 +1,46 @@
+"""The tables that all of k8sel reads, as far as the entrypoint needs them: accelerators and MPI's rank variables.
+
+Read through k8sel's own loader, which works in a folder and in a zip alike, without importlib.resources' start-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+import k8sel
+
+
+class Row(NamedTuple):
+    """One accelerator: its name and the fields of its row in ``accelerators.json`` that matter at run time."""
+
+    name: str
+    exposureEnv: str | None  # the variable that decides which device nodes enter a container
+    discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices
+    maskEnv: str | None  # the variable that hides and orders devices for a process
+    maskValue: str | None  # what stands in the mask: uuid | index | module
+    maskOrdered: bool  # whether the mask's order is the process's order
+    maskHide: dict[str, str]  # variables that hide every device of this vendor
+    orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
+
+
+FIELDS = Row._fields[1:]
+
+
+def accelerators() -> dict[str, Row]:
+    """Every row of the table, by name."""
+    rows = _table("accelerators.json")
+    return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
+
+
+def mpi() -> dict[str, dict[str, Any]]:
+    """MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs, ``hostfile`` ends with the file's path."""
+    flavours: dict[str, dict[str, Any]] = _table("mpi.json")
+    return flavours
+
+
+def _table(name: str) -> Any:
+    path = os.path.join(os.path.dirname(k8sel.__file__), "data", name)
+    loader: Any = k8sel.__spec__ and k8sel.__spec__.loader
+    return json.loads(loader.get_data(path))

@@ -1,0 +1,125 @@
+"""The entrypoint as one file: a zipapp that any Python >= 3.9 runs, and the shell script that finds that Python.
+
+Pure: the same bytes from the same sources, on every machine and Python. Stored, not deflated, because zlib's builds
+differ in their output, and because start-up is quicker.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import zipfile
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from k8sel.entrypoint import tables
+
+SCRIPT = "entrypoint"  # file names in the folder /k8sel of a container
+ARCHIVE = "entrypoint.pyz"
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
+_SHEBANG = b"#!/usr/bin/env python3\n"
+
+
+def build() -> bytes:
+    """The zipapp: k8sel's version, the entrypoint, and what it reads of the tables."""
+    package = files("k8sel")
+    content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
+    content["k8sel/__init__.py"] = package.joinpath("__init__.py").read_bytes()
+    content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
+    for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi)):
+        table = json.loads(package.joinpath("data", name).read_bytes())
+        content[f"k8sel/data/{name}"] = json.dumps(strip(table), separators=(",", ":"), sort_keys=True).encode()
+    return _SHEBANG + _zip(content)
+
+
+def start_script() -> str:
+    """The script /k8sel/entrypoint: /bin/sh is in every image that has a python3, wherever that may be."""
+    return _SCRIPT
+
+
+def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for item in folder.iterdir():
+        if item.is_dir() and item.name != "__pycache__":
+            found.update(_sources(item, f"{prefix}{item.name}/"))
+        elif item.name.endswith(".py"):
+            found[prefix + item.name] = without_prose(item.read_text(encoding="utf-8")).encode()
+    return found
+
+
+def without_prose(source: str) -> str:
+    """``source`` without docstrings and whole-line comments. Lines keep their numbers: an error names its line."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and len(node.body) > 1
+            and ast.get_docstring(node)
+        ):
+            prose = node.body[0]
+            lines[prose.lineno - 1 : prose.end_lineno] = [""] * ((prose.end_lineno or prose.lineno) - prose.lineno + 1)
+    return "\n".join("" if line.lstrip().startswith("#") else line for line in lines)
+
+
+def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {name: {field: row[field] for field in tables.FIELDS} for name, row in table.items()}
+
+
+def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {name: {field: row[field] for field in ("rank", "hostfile")} for name, row in table.items()}
+
+
+def _zip(content: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(content):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.create_system = 3  # Unix, whatever builds it
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content[name])
+    return buffer.getvalue()
+
+
+# Has to parse on any Python, Python 2 included: it is what says that Python is too old.
+_START = """\
+import sys
+
+if sys.version_info < (3, 9):
+    message = "k8sel: the image's Python is %d.%d, and the entrypoint needs 3.9 or newer: " % sys.version_info[:2]
+    message += "use an image with a newer python3, or entrypoint.mode: none\\n"
+    sys.stderr.write(message)
+    try:
+        log = open("/dev/termination-log", "r+")
+        log.write(message)
+        log.close()
+    except (IOError, OSError):
+        pass
+    sys.exit(78)
+
+from k8sel.entrypoint.__main__ import main
+
+main()
+"""
+
+# Not `python3 entrypoint.pyz`, which does the same: Python would import runpy first, for a tenth of the whole start.
+# -I and -S: neither the user's PYTHONPATH nor a site-packages folder can break it; the command inherits both untouched.
+_SCRIPT = """\
+#!/bin/sh
+# k8sel's entrypoint: finds a python3 for the zipapp beside this script.
+archive="${0%/*}/entrypoint.pyz"
+for python in python3 /usr/local/bin/python3 /usr/bin/python3 /opt/conda/bin/python3 /opt/venv/bin/python3; do
+  if command -v "$python" >/dev/null 2>&1; then
+    exec "$python" -I -S -c "import sys; sys.path.insert(0, sys.argv.pop(1)); import start" "$archive" "$@"
+  fi
+done
+message="k8sel: the image has no python3: use an image with python3 >= 3.9, or entrypoint.mode: none"
+if [ "$1" = check ]; then
+  node=$(cat /proc/sys/kernel/hostname)
+  printf 'k8sel-report: {"node":"%s","ok":false,"problems":["%s"]}\\n' "$node" "${message#k8sel: }"
+  exit 0
+fi
+echo "$message" >&2
+if [ -w /dev/termination-log ]; then echo "$message" >/dev/termination-log; fi
+exit 78
+"""
