@@ -1,7 +1,7 @@
 """Text to JobFiles: parsed once, decoded once. Decides and defaults nothing; opens no file.
 
-When a document does not decode, ``k8sel.explain`` says everything that is wrong with it; it is imported only then, since
-it brings jsonschema along.
+When a document does not decode, ``k8sel.explain`` says everything that is wrong with it; it is imported only then,
+since it brings jsonschema along.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _job(document: Document) -> Job:
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
-    from k8sel.explain import explain  # noqa: PLC0415 (jsonschema takes longer to import than a whole rendering)
+    from k8sel.explain import explain  # here, since jsonschema takes longer to import than a rendering takes
 
     return explain(document, error)
 

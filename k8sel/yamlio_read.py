@@ -248,6 +248,7 @@ class _Composer:
             self._problem(place, Kind.SYNTAX, path, "merge keys (<<) are not read", "write the keys out")
         elif isinstance(key.data, dict | list):
             self._problem(place, Kind.SYNTAX, path, f"a key is a string, and this one is a {_json_type(key.data)}")
+            return f"?{place}"
         elif not isinstance(key.data, str):
             message = f"a key is a string, and {key.text or 'an empty one'} is read as {_json_value(key.data)}"
             self._problem(place, Kind.SYNTAX, path, message, f'write "{key.text}" in quotes' if key.text else "")

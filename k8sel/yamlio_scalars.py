@@ -23,7 +23,8 @@ _FIRST = frozenset("+-.0123456789")  # only these can begin a number; `_` cannot
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _BINARY = re.compile(r"0b([-+][01]+)")  # resolve.go strips "0b" and lets strconv read the rest, sign and all
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_DOT_FLOAT = re.compile(r"\.[0-9]+(?:[eE][-+]?[0-9]+)?")  # no underscores after a leading dot: strconv.ParseFloat
+_DIGITS = r"[0-9]+(?:_[0-9]+)*"
+_DOT_FLOAT = re.compile(rf"\.{_DIGITS}(?:[eE][-+]?{_DIGITS})?")  # not stripped of "_": strconv.ParseFloat's own rule
 _BASES = (16, 2, 8, 10)
 
 
