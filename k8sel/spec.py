@@ -120,9 +120,12 @@ class Cpu(_Model, frozen=True, kw_only=True):
 class EnvVar(_Model, frozen=True, kw_only=True):
     """One environment variable, as in Kubernetes."""
 
-    name: Annotated[str, Meta(min_length=1, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
-    value: str | UnsetType = UNSET
-    value_from: dict[str, Any] | UnsetType = UNSET
+    name: Annotated[str, Meta(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="The variable's name.")]
+    value: Annotated[str, Meta(description="Its value: a string, so numbers stand in quotes.")] | UnsetType = UNSET
+    value_from: (
+        Annotated[dict[str, Any], Meta(description="Where its value is from, as in a pod: a secret, a field, ...")]
+        | UnsetType
+    ) = UNSET
 
 
 class Mpi(_Model, frozen=True, kw_only=True):
@@ -146,12 +149,12 @@ class Scheduling(_Model, frozen=True, kw_only=True):
     """Queue, priority and gang."""
 
     queue: Annotated[str, Meta(min_length=1, max_length=63, description="Kueue's LocalQueue.")] | None = None
-    priority_class_name: Annotated[str, Meta(min_length=1)] | None = None
+    priority_class_name: Annotated[str, Meta(min_length=1, description="PriorityClass of the pods.")] | None = None
     gang: (
         Annotated[Literal["volcano", "coscheduling"], Meta(description="All pods of the job start together, or none.")]
         | None
     ) = None
-    scheduler_name: Annotated[str, Meta(min_length=1)] | None = None
+    scheduler_name: Annotated[str, Meta(min_length=1, description="Scheduler of the pods.")] | None = None
 
 
 class Policy(_Model, frozen=True, kw_only=True):
@@ -161,9 +164,17 @@ class Policy(_Model, frozen=True, kw_only=True):
         Annotated[NotNegative, Meta(description="torchrun's: restarts of the processes on a node.")] | None
     ) = None
     backoff_limit: Annotated[NotNegative, Meta(description="The job's: restarts of its pods.")] | None = None
-    active_deadline_seconds: Positive | None = None
-    ttl_seconds_after_finished: NotNegative | None = None
-    clean_pod_policy: Literal["Running", "All", "None"] | None = None
+    active_deadline_seconds: Annotated[Positive, Meta(description="The job fails after this long.")] | None = None
+    ttl_seconds_after_finished: (
+        Annotated[NotNegative, Meta(description="The finished job is deleted after this long.")] | None
+    ) = None
+    clean_pod_policy: (
+        Annotated[
+            Literal["Running", "All", "None"],
+            Meta(description="Which pods go when the job ends; Running lets the devices of a failed job go."),
+        ]
+        | None
+    ) = None
 
 
 class Entrypoint(_Model, frozen=True, kw_only=True):
@@ -187,43 +198,47 @@ class Spec(_Model, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(min_length=1, description="What one runs on ONE device; the launcher is put around it."),
     ]
-    launcher: LauncherName
-    target: TargetName | None = None
+    launcher: Annotated[LauncherName, Meta(description="What starts the processes and makes them one group.")]
+    target: Annotated[TargetName, Meta(description="Kind of the job; default: the launcher's.")] | None = None
     nodes: Annotated[Positive, Meta(description="Pods that compute.")] | None = None
     processes_per_node: Annotated[Positive, Meta(description="Default: the number of devices.")] | None = None
-    accelerator: Accelerator
-    cpu: Cpu = Cpu()
+    accelerator: Annotated[Accelerator, Meta(description="Which devices, how many, and in which order.")]
+    cpu: Annotated[Cpu, Meta(description="CPU threads of one process.")] = Cpu()
     resources: Annotated[
         dict[str, Quantity],
         Meta(description="Requests and limits both, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),
     ] = {}
     shared_memory: Annotated[Quantity, Meta(description="Size of /dev/shm; counts as memory.")] | None = None
-    env: tuple[EnvVar, ...] = ()
-    working_dir: str | None = None
-    volumes: tuple[dict[str, Any], ...] = ()
-    volume_mounts: tuple[dict[str, Any], ...] = ()
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    image_pull_secrets: tuple[dict[str, str], ...] = ()
-    service_account_name: str | None = None
-    security_context: dict[str, Any] = {}
-    pod_security_context: dict[str, Any] = {}
-    node_selector: dict[str, str] = {}
-    affinity: dict[str, Any] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
-    host_network: bool | None = None
-    mpi: Mpi = Mpi()
-    scheduling: Scheduling = Scheduling()
-    policy: Policy = Policy()
-    entrypoint: Entrypoint = Entrypoint()
+    env: Annotated[
+        tuple[EnvVar, ...], Meta(description="As in a pod; names that k8sel or an operator writes are refused.")
+    ] = ()
+    working_dir: Annotated[str, Meta(min_length=1, description="Where the command runs.")] | None = None
+    volumes: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
+    volume_mounts: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a container.")] = ()
+    image_pull_policy: (
+        Annotated[Literal["Always", "IfNotPresent", "Never"], Meta(description="As in a container.")] | None
+    ) = None
+    image_pull_secrets: Annotated[tuple[dict[str, str], ...], Meta(description="As in a pod.")] = ()
+    service_account_name: Annotated[str, Meta(min_length=1, description="As in a pod.")] | None = None
+    security_context: Annotated[dict[str, Any], Meta(description="The container's, as in a container.")] = {}
+    pod_security_context: Annotated[dict[str, Any], Meta(description="The pod's, as in a pod.")] = {}
+    node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes that may run it.")] = {}
+    affinity: Annotated[dict[str, Any], Meta(description="As in a pod.")] = {}
+    tolerations: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
+    host_network: Annotated[bool, Meta(description="As in a pod: the node's own network.")] | None = None
+    mpi: Annotated[Mpi, Meta(description="MPI settings; only with launcher mpirun.")] = Mpi()
+    scheduling: Annotated[Scheduling, Meta(description="Queue, priority and gang.")] = Scheduling()
+    policy: Annotated[Policy, Meta(description="How often to try, and what stays afterwards.")] = Policy()
+    entrypoint: Annotated[Entrypoint, Meta(description="The check before training.")] = Entrypoint()
 
 
 class JobFile(_Model, frozen=True, kw_only=True):
     """A whole job file."""
 
-    api_version: Literal["k8sel.dev/v1alpha1"]
-    kind: Literal["AcceleratedJob"]
-    metadata: Metadata
-    spec: Spec
+    api_version: Annotated[Literal["k8sel.dev/v1alpha1"], Meta(description="Version of this form.")]
+    kind: Annotated[Literal["AcceleratedJob"], Meta(description="What this file describes.")]
+    metadata: Annotated[Metadata, Meta(description="Name and place of the job, as in Kubernetes.")]
+    spec: Annotated[Spec, Meta(description="What runs, on what, and how it is launched.")]
 
 
 def decode(data: object) -> JobFile:
