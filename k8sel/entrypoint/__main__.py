@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
-from typing import NoReturn
 
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, Stop
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 MODES = ("node", "rank", "gate", "check")
 
@@ -15,6 +19,7 @@ MODES = ("node", "rank", "gate", "check")
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Never returns: this process becomes the command, or exits. Never a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # nothing here lives long enough to be collected
     words = sys.argv[1:] if arguments is None else arguments
     environ = dict(os.environ)
     try:

@@ -10,7 +10,11 @@ import os
 import select
 import signal
 import time
-from typing import Callable, NoReturn
+
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Callable, NoReturn
 
 _SUCCEEDED, _FAILED = b"+", b"-"
 

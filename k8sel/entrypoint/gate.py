@@ -6,13 +6,15 @@ alone would hang. So a node's check always ends with 0, and what it found is in 
 
 from __future__ import annotations
 
-from typing import Any
-
 from k8sel.entrypoint import probe, report, tables
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, Stop
 from k8sel.entrypoint.survey import survey
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import NoReturn
 
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def require(command: list[str], environ: dict[str, str]) -> None:

@@ -6,10 +6,12 @@ Reads never raise: what cannot be read is empty, because a container may hide an
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from k8sel.entrypoint.record import record
 
 
-class Machine(NamedTuple):
+@record(frozen=True)
+class Machine:
     """Where this machine's devices, processes, kernel and vendors' libraries are."""
 
     dev: str = "/dev"
@@ -20,7 +22,7 @@ class Machine(NamedTuple):
 
 def under(root: str) -> Machine:
     """The machine laid out below ``root``; an empty ``root`` is the real one."""
-    return Machine(*(os.path.join(root, name) for name in Machine._fields)) if root else Machine()
+    return Machine(*(os.path.join(root, name) for name in ("dev", "proc", "sys", "lib"))) if root else Machine()
 
 
 def read(*path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import cpus, ranks, summary, tables
+from k8sel.entrypoint import cpus, summary
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
@@ -24,6 +24,8 @@ def start_node(expectation: Expectation, machine: Machine, environ: dict[str, st
 
 def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, str]:
     """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
+    from k8sel.entrypoint import ranks, tables
+
     rank = ranks.resolve(environ, tables.mpi())
     seen = survey(expectation, machine, environ)
     started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from types import FrameType
-from typing import Any, NoReturn
 
 from k8sel.entrypoint import report
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import OUTSIDE, Stop
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.

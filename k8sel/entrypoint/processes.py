@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from k8sel.entrypoint import masks
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import record
 from k8sel.entrypoint.survey import Survey
 
 
-class Process(NamedTuple):
+@record(frozen=True)
+class Process:
     """One process of the node."""
 
     local_rank: int

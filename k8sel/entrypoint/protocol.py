@@ -2,47 +2,52 @@
 
 The one definition for both sides: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
 Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody compares its bytes.
-A NamedTuple, not a dataclass: ``import dataclasses`` alone takes longer than finding the devices.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+
+from k8sel.entrypoint.record import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
 
 
-class Expectation(NamedTuple):
+@record(frozen=True)
+class Expectation:
     """One job's devices, as each of its nodes has to find them."""
 
     accelerator: str  # a row of the accelerator table
-    devices: Tuple[int, ...]  # positions among the devices found, in `order`: local rank r gets devices[r]
-    count: Optional[int] = None  # type: ignore[assignment]  # (shadows tuple.count) devices the node must hold, exactly; None: at least max(devices) + 1
+    devices: tuple[int, ...]  # positions among the devices found, in `order`: local rank r gets devices[r]
+    count: int | None = None  # devices the node must hold, exactly; None: at least max(devices) + 1
     order: str = "pci"  # how positions are counted: pci | fastest
-    product: Tuple[str, ...] = ()  # product names allowed, in the spelling of the vendor's node label; () is any
+    product: tuple[str, ...] = ()  # product names allowed, in the spelling of the vendor's node label; () is any
     isolation: str = "node"  # node: a rank sees all of `devices`; process: only its own consecutive share
     launcher: str = "python"  # torchrun | accelerate | deepspeed | mpirun | python
     nodes: int = 1
     processes_per_node: int = 1
-    threads_per_process: Optional[int] = None  # None: from the CPUs the node really has
+    threads_per_process: int | None = None  # None: from the CPUs the node really has
     check: str = "enforce"  # enforce | warn | off
     job: str = ""
     job_file: str = ""  # sha256 of the job file, for the receipt
-    probe: Tuple[str, ...] = ()  # MPI only: the command that starts one check on each node
+    probe: tuple[str, ...] = ()  # MPI only: the command that starts one check on each node
 
     def to_json(self) -> str:
         """Compact JSON with sorted keys; fields at their default are left out."""
-        default = self._field_defaults
+        default = Expectation("", ())
         fields = {
             _camel(name): value
-            for name, value in self._asdict().items()
-            if name not in default or value != default[name]
+            for name, value in vars(self).items()
+            if name in _REQUIRED or value != getattr(default, name)
         }
         return json.dumps({"version": VERSION, **fields}, sort_keys=True, separators=(",", ":"))
 
 
+_REQUIRED = ("accelerator", "devices")
 _INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
 _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
 
@@ -55,11 +60,11 @@ def parse(text: str) -> Expectation:
         raise ValueError(f"{VARIABLE} is not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
         raise ValueError(f"{VARIABLE} is not of version {VERSION}: the entrypoint and k8sel are of different releases")
-    known = {_camel(name): name for name in Expectation._fields}
+    known = {_camel(name): name for name in Expectation.__annotations__}
     unknown = sorted(set(fields) - set(known))
     if unknown:
         raise ValueError(f"{VARIABLE} has unknown fields: {', '.join(unknown)}")
-    missing = [name for name in ("accelerator", "devices") if name not in fields]
+    missing = [name for name in _REQUIRED if name not in fields]
     if missing:
         raise ValueError(f"{VARIABLE} lacks: {', '.join(missing)}")
     for key, value in fields.items():
@@ -74,9 +79,9 @@ def _fits(name: str, value: Any) -> bool:
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
     if name in _INTEGERS:
-        optional = Expectation._field_defaults[name] is None
-        least = 0 if name == "count" else 1
-        return (value is None and optional) or (type(value) is int and value >= least)
+        if value is None:
+            return name in _OPTIONAL
+        return type(value) is int and value >= (0 if name == "count" else 1)
     return isinstance(value, str) and value in _WORDS.get(name, (value,))
 
 
@@ -88,6 +93,7 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, str)
 
 
+_OPTIONAL = ("count", "threads_per_process")
 _LISTS: dict[str, Callable[[Any], bool]] = {"devices": _is_position, "product": _is_text, "probe": _is_text}
 
 

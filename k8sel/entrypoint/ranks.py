@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
+
+if TYPE_CHECKING:
+    from typing import Any
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 # torchrun sets it for its workers, beside our own names: torch/distributed/elastic/agent/server/local_elastic_agent.py

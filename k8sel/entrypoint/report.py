@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 TERMINATION_LOG = "/dev/termination-log"
 _TERMINATION_BYTES = 4096  # Kubernetes keeps no more of it: kubernetes.io/docs, "Customizing the termination message"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import Process
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.survey import Survey
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def write(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from k8sel.entrypoint import check, discovery, masks, report, tables
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine, node_name
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import record
 from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.tables import Row
 
 
-class Survey(NamedTuple):
+@record(frozen=True)
+class Survey:
     """What one node has, and what speaks against starting there."""
 
     name: str

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
 
 import k8sel
+from k8sel.entrypoint.record import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
-class Row(NamedTuple):
+@record(frozen=True)
+class Row:
     """One accelerator: its name and the fields of its row in ``accelerators.json`` that matter at run time."""
 
     name: str
@@ -25,7 +29,7 @@ class Row(NamedTuple):
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 
-FIELDS = Row._fields[1:]
+FIELDS = tuple(Row.__annotations__)[1:]
 
 
 def accelerators() -> dict[str, Row]:

@@ -7,12 +7,13 @@ nodes. The rest of the entrypoint names no vendor.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import NamedTuple
 
 from k8sel.entrypoint.machine import Machine, read
+from k8sel.entrypoint.record import record
 
 
-class Device(NamedTuple):
+@record(frozen=True)
+class Device:
     """One device (or one partition of it) that a process here can use; what is not known is empty."""
 
     pci: str = ""  # dddd:bb:dd.f, lower case
@@ -20,7 +21,8 @@ class Device(NamedTuple):
     name: str = ""  # as the driver says it
 
 
-class Found(NamedTuple):
+@record(frozen=True)
+class Found:
     """The devices of a node in PCI order, and how that is known."""
 
     devices: tuple[Device, ...] = ()

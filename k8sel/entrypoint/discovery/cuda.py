@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Callable
 
 from k8sel.entrypoint.discovery import Device, Found, normal_pci
 from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.record import TYPE_CHECKING, replace
+
+if TYPE_CHECKING:
+    from typing import Callable
 
 NVML_SECONDS = 8.0
 
@@ -26,8 +28,8 @@ def find(machine: Machine) -> Found:
         except Unavailable as reason:
             notes.append(f"{how}: {reason}")
         else:
-            return found._replace(notes=(*notes, *found.notes))
-    return by_nodes(machine)._replace(notes=tuple(notes))
+            return replace(found, notes=(*notes, *found.notes))
+    return replace(by_nodes(machine), notes=tuple(notes))
 
 
 def by_nvml(machine: Machine) -> Found:
@@ -77,8 +79,9 @@ def _from_information(machine: Machine, text: str) -> Device | None:
 
 
 def _kernel_driver(text: str) -> str:
-    match = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", text)
-    return match.group(1) if match else ""
+    """The first word that looks like one: ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...``."""
+    words = (word for word in text.split() if "." in word and word.replace(".", "").isdigit())
+    return next(words, "")
 
 
 def by_nodes(machine: Machine) -> Found:
@@ -88,4 +91,6 @@ def by_nodes(machine: Machine) -> Found:
 
 def nodes(machine: Machine) -> list[str]:
     """Device nodes of GPUs, without the control nodes beside them."""
-    return [os.path.join(machine.dev, name) for name in names(machine.dev) if re.fullmatch(r"nvidia[0-9]+", name)]
+    return [
+        os.path.join(machine.dev, name) for name in names(machine.dev) if name[:6] == "nvidia" and name[6:].isdigit()
+    ]

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _NAME = "libnvidia-ml.so.1"
 # Where runtimes put it without telling the loader: GKE's driver installer, WSL.

@@ -1,0 +1,77 @@
+"""How long the entrypoint takes to become the command, against a bare ``python3 -c pass``.
+
+Run: python bench/entrypoint.py [PYTHON]. Whole processes, interleaved, medians in milliseconds. The GPUs are fake
+(tests/fakenvml): what the driver itself takes is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from k8sel import zipapp
+
+FAKE = Path(__file__).parent.parent / "tests" / "fakenvml" / "nvml.c"
+EXPECT = {
+    "version": 1,
+    "accelerator": "cuda",
+    "devices": [2, 0],
+    "count": 3,
+    "launcher": "torchrun",
+    "processesPerNode": 2,
+}
+
+
+def main(rounds: int = 40) -> None:
+    """Prints one line a command."""
+    python = sys.argv[1] if len(sys.argv) > 1 else "/usr/bin/python3"
+    with tempfile.TemporaryDirectory() as folder:
+        environ = _machine(Path(folder), python)
+        script, archive = str(Path(folder, zipapp.SCRIPT)), str(Path(folder, zipapp.ARCHIVE))
+        cuda = {**environ, "K8SEL_EXPECT": json.dumps(EXPECT)}
+        cpu = {**environ, "K8SEL_ACCELERATOR": "cpu"}
+        commands = {
+            "python3 -c pass": ([python, "-c", "pass"], environ),
+            "cuda by NVML, script": (["/bin/sh", script, "true"], cuda),
+            "cuda by NVML, zipapp": ([python, "-I", "-S", archive, "true"], cuda),
+            "cpu, script": (["/bin/sh", script, "true"], cpu),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, (command, env) in commands.items():
+                taken[name].append(_milliseconds(command, env))
+    bare = statistics.median(taken["python3 -c pass"])
+    for name, times in taken.items():
+        median = statistics.median(times)
+        print(f"{name:22} {median:6.1f} ms  (+{median - bare:.1f})")
+
+
+def _machine(folder: Path, python: str) -> dict[str, str]:
+    """A machine of three fake GPUs and the entrypoint in ``folder``; the environment in which it is found."""
+    for name in ("dev", "lib", "bin"):
+        (folder / name).mkdir()
+    for minor in range(3):
+        (folder / "dev" / f"nvidia{minor}").touch()
+    library = folder / "lib" / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
+    (folder / "bin" / "python3").symlink_to(python)
+    (folder / zipapp.ARCHIVE).write_bytes(zipapp.build())
+    (folder / zipapp.SCRIPT).write_text(zipapp.start_script(), encoding="utf-8")
+    path = f"{folder / 'bin'}:{os.defpath}"
+    return {"PATH": path, "K8SEL_ROOT": str(folder), "FAKE_NVML_DEV": str(folder / "dev")}
+
+
+def _milliseconds(command: list[str], environ: dict[str, str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, env=environ, stderr=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - start) * 1000
+
+
+if __name__ == "__main__":
+    main()
