@@ -36,12 +36,16 @@ class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     program: str
     root_flags: tuple[str, ...]
-    hostfile: tuple[str, ...]
+    hostfile: tuple[str, ...]  # where the operator puts the nodes' names
+    local: tuple[str, ...]  # instead of that, on this machine alone; {slots}
     count: str
     per_node: str
-    export_flag: str
+    export: str  # sends variables of mpirun's own environment to the ranks
+    export_list: bool  # all in one word, with commas; else the flag again for each
+    set: tuple[str, ...]  # sends {name} with {value} to the ranks
     options: tuple[str, ...]
-    ssh_args: tuple[str, ...]
+    ssh_flag: tuple[str, ...]  # in front of ssh's options, as one word
+    ssh_env: tuple[str, ...]  # variables that take ssh's options
     rank: dict[str, str]  # torch's variable -> this MPI's
     source: str
 

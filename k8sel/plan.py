@@ -1,4 +1,4 @@
-"""Every decision, made once: JobSpec and table rows become a JobPlan. No I/O, no clock, no randomness, no vendor names.
+"""A job, decided: the shape of a plan. ``k8sel.planner`` makes it.
 
 Emitters only write a JobPlan down, `k8sel plan` only shows it, the entrypoint is only told what it says.
 """
@@ -60,6 +60,8 @@ class MpiPlan:
     ssh_port: int
     ssh_auth_mount_path: str
     sshd: Argv  # the workers' command
+    launcher_pod: Fragment  # as `pod` and `container` of the job, for the pod that runs mpirun
+    launcher_container: Fragment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,9 +80,9 @@ class JobPlan:
     devices: Devices
     expectation: Expectation
     entrypoint_mode: Literal["configMap", "image", "none"]
-    launch: Argv  # the launcher's command around the user's, literal text, without the entrypoint
-    command: Argv  # the container's whole command, entrypoint included, literal text (emitters escape `$`)
-    env: tuple[Fragment, ...]  # Kubernetes EnvVars in their final order
+    launch: Argv  # the launcher's command around the user's, without the entrypoint in front of it
+    command: Argv  # the whole command: literal words, which emitters escape, and env.Reference
+    env: tuple[Fragment, ...]  # Kubernetes EnvVars in their final order, all but the expectation
     mpi: MpiPlan | None
     pod: Fragment  # pod-level fields of the job file, defaulted: volumes, nodeSelector, affinity, ...
     container: Fragment  # container-level fields: resources, securityContext, volumeMounts, ...

@@ -1,0 +1,108 @@
+"""Which devices a node asks for, which enter its container, and which each rank sees. No vendor is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from k8sel import accelerators
+from k8sel.accelerators import Row
+from k8sel.plan import Devices, Fragment, Rank
+from k8sel.spec import Accelerator
+
+
+def plan(accelerator: Accelerator, door: str) -> Devices:
+    """One node's devices, of a defaulted ``accelerator``, where ``door`` starts the job."""
+    row = accelerators.by_name(accelerator.type)
+    if not row.is_device or not accelerator.devices:
+        return _none(row)
+    if door == "run":
+        return _some(accelerator, row, positions=accelerator.devices)
+    if door == "docker" or accelerator.allocation == "host":
+        return _host(accelerator, row)
+    return _plugin(accelerator, row)
+
+
+def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
+    """The processes of the node whose first rank is ``first``."""
+    shares = [_share(devices.positions, processes, local, isolation) for local in range(processes)]
+    return tuple(
+        Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
+        for local, seen in enumerate(shares)
+    )
+
+
+def exactly(devices: Devices, door: str) -> int | None:
+    """The number of devices a node must hold; None where it may hold more than the job uses."""
+    return None if door == "run" or not devices.positions else devices.count
+
+
+def _none(row: Row) -> Devices:
+    rows = accelerators.ROWS.values()
+    exposure = {name: value for each in rows for name, value in each.exposure_hide.items()}
+    mask = {name: value for each in rows for name, value in each.mask_hide.items()}
+    return Devices(
+        type=row.name,
+        resource_name=None,
+        count=0,
+        exposure_env=exposure,
+        hide_env=accelerators.hide_env(),
+        positions=(),
+        mask_env=mask,
+        product=(),
+        product_label=None,
+        tolerations=(),
+    )
+
+
+def _plugin(accelerator: Accelerator, row: Row) -> Devices:
+    resource = accelerator.resource or row.resource_name
+    positions = accelerator.devices or ()
+    held = _some(accelerator, row, positions=positions)
+    tolerations = (_toleration(resource),) if resource else ()
+    return replace(held, resource_name=resource, count=accelerator.count or 0, tolerations=tolerations)
+
+
+def _host(accelerator: Accelerator, row: Row) -> Devices:
+    exposed = sorted(accelerator.devices or ())
+    exposure = {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
+    positions = tuple(exposed.index(device) for device in accelerator.devices or ())
+    return replace(_some(accelerator, row, positions=positions), exposure_env=exposure)
+
+
+def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
+    """What holds however the devices come into the container."""
+    return Devices(
+        type=row.name,
+        resource_name=None,
+        count=len(positions),
+        exposure_env={},
+        hide_env=accelerators.hide_env(),
+        positions=positions,
+        mask_env=_mask(row, positions, accelerator.order or "pci"),
+        product=accelerator.product,
+        product_label=row.product_label,
+        tolerations=(),
+    )
+
+
+def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]:
+    listed = positions if row.mask_ordered else tuple(sorted(positions))
+    return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
+
+
+def _toleration(resource: str) -> Fragment:
+    return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def _share(positions: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
+    if isolation == "node" or not positions:
+        return positions
+    size = len(positions) // processes
+    return positions[local_rank * size : (local_rank + 1) * size]
+
+
+def _driven(seen: tuple[int, ...], local_rank: int, isolation: str) -> int | None:
+    if not seen:
+        return None
+    return seen[0] if isolation == "process" else seen[local_rank] if local_rank < len(seen) else None

@@ -1,0 +1,58 @@
+"""Order among a container's variables: one may name only those before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from k8sel.spec import EnvVar
+
+Entry = Mapping[str, Any]
+_REFERENCE = re.compile(r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)")
+
+
+class Reference(str):
+    """A text that Kubernetes fills in, ``$(NAME)``; every other text is meant literally."""
+
+    __slots__ = ()
+
+
+def reference(name: str) -> Reference:
+    """The value of the variable ``name`` in the container, as part of a command."""
+    return Reference(f"$({name})")
+
+
+def literal(text: str) -> str:
+    """``text`` such that Kubernetes leaves it as it is; a Reference stays one."""
+    return str(text) if isinstance(text, Reference) else text.replace("$", "$$")
+
+
+def constants(values: Mapping[str, str]) -> tuple[Entry, ...]:
+    """``values`` as entries, literally."""
+    return tuple({"name": name, "value": literal(value)} for name, value in values.items())
+
+
+def entries(variables: Iterable[EnvVar]) -> tuple[Entry, ...]:
+    """The job file's variables as Kubernetes' own; ``$(NAME)`` in a value keeps its meaning there."""
+    return tuple(_entry(variable) for variable in variables)
+
+
+def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Each name once, the last entry counts: constants, then what is read elsewhere, then what refers to these."""
+    last = {entry["name"]: entry for part in parts for entry in part}
+    return tuple(sorted(last.values(), key=_rank))
+
+
+def _entry(variable: EnvVar) -> Entry:
+    if variable.value_from is not UNSET:
+        return {"name": variable.name, "valueFrom": variable.value_from}
+    return {"name": variable.name, "value": "" if variable.value is UNSET else variable.value}
+
+
+def _rank(entry: Entry) -> int:
+    if "valueFrom" in entry:
+        return 1
+    return 2 if _REFERENCE.search(entry["value"].replace("$$", "")) else 0

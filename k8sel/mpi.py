@@ -1,0 +1,110 @@
+"""MPI: mpirun's command line, and how it reaches the nodes over ssh.
+
+What travels with the command: a node's own variables do not reach the processes that sshd starts there, and the
+operator overwrites the variables that would carry ssh's options.
+"""
+
+from __future__ import annotations
+
+from k8sel import pod
+from k8sel.defaults import is_root
+from k8sel.launchers import MPIS, Mpi
+from k8sel.plan import Argv, Devices, MpiPlan
+from k8sel.spec import Spec
+
+MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel gives out by itself
+OWN = ("K8SEL_EXPECT", "MASTER_ADDR", "MASTER_PORT")  # variables that go to every rank
+
+# $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks.
+SSHD = (
+    'mkdir -p -m 0755 /run/sshd 2>/dev/null; exec /usr/sbin/sshd "$@"'
+    ' -o "SetEnv=PATH=$PATH${LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"'
+)
+ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")
+
+
+def plan(spec: Spec, devices: Devices) -> MpiPlan:
+    """What the target needs to know of MPI."""
+    return MpiPlan(
+        implementation=str(spec.mpi.implementation),
+        slots_per_worker=spec.processes_per_node or 1,
+        ssh_port=spec.mpi.ssh_port or 0,
+        ssh_auth_mount_path=str(spec.mpi.ssh_auth_mount_path),
+        sshd=_sshd(spec),
+        launcher_pod=pod.launcher_pod(spec, devices),
+        launcher_container=pod.launcher_container(spec),
+    )
+
+
+def capabilities(spec: Spec) -> tuple[str, ...]:
+    """That a node's sshd needs."""
+    return ROOT_CAPABILITIES if spec.launcher == "mpirun" and is_root(spec) else ()
+
+
+def launch(spec: Spec, door: str, rank: Argv, mask: tuple[tuple[str, str], ...]) -> Argv:
+    """mpirun for all ranks, each with ``rank`` in front of the user's command."""
+    return (*_mpirun(spec, door, spec.processes_per_node or 1, mask), *rank, *spec.command)
+
+
+def probe(spec: Spec, check: Argv) -> Argv:
+    """mpirun for one ``check`` on each node."""
+    return (*_mpirun(spec, "kubernetes", 1, ()), *check)
+
+
+def _mpirun(spec: Spec, door: str, per_node: int, mask: tuple[tuple[str, str], ...]) -> Argv:
+    mpi = MPIS[str(spec.mpi.implementation)]
+    nodes = spec.nodes or 1
+    return (
+        *(() if door == "run" else _ssh_env(mpi, spec)),
+        mpi.program,
+        *mpi.root_flags,
+        *_hosts(mpi, door, per_node),
+        *(mpi.count, str(nodes * per_node)),
+        *(mpi.per_node, str(per_node)),
+        *mpi.options,
+        *(() if door == "run" else _ssh_flag(mpi, spec)),
+        *_exports(mpi, spec),
+        *(word.format(name=name, value=value) for name, value in mask for word in mpi.set),
+    )
+
+
+def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
+    return tuple(word.format(slots=slots) for word in mpi.local) if door == "run" else mpi.hostfile
+
+
+def _exports(mpi: Mpi, spec: Spec) -> Argv:
+    names = [*OWN, *(variable.name for variable in spec.env)]
+    if mpi.export_list:
+        return (mpi.export, ",".join(names))
+    return tuple(word for name in names for word in (mpi.export, name))
+
+
+def _ssh_flag(mpi: Mpi, spec: Spec) -> Argv:
+    return (*mpi.ssh_flag, _ssh_options(spec)) if mpi.ssh_flag else ()
+
+
+def _ssh_env(mpi: Mpi, spec: Spec) -> Argv:
+    return ("env", *(f"{name}={_ssh_options(spec)}" for name in mpi.ssh_env)) if mpi.ssh_env else ()
+
+
+def _ssh_options(spec: Spec) -> str:
+    """Of the client: the keys are the operator's and new for each job, so there is no host to know beforehand."""
+    key = f"{spec.mpi.ssh_auth_mount_path}/id_rsa"
+    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
+    return f"-p {spec.mpi.ssh_port} -i {key} " + " ".join(f"-o {option}" for option in options)
+
+
+def _sshd(spec: Spec) -> Argv:
+    """The nodes' command: needs nothing of the image but /usr/sbin/sshd, and no text of the job file is shell text."""
+    path = spec.mpi.ssh_auth_mount_path
+    options = (
+        f"Port={spec.mpi.ssh_port}",
+        f"HostKey={path}/id_rsa",
+        f"AuthorizedKeysFile={path}/authorized_keys",
+        "StrictModes=no",  # a Secret's files belong to root
+        "UsePAM=no",
+        "PidFile=none",
+        "PasswordAuthentication=no",
+        "PermitRootLogin=prohibit-password",
+    )
+    return ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null", *(w for o in options for w in ("-o", o)))

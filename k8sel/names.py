@@ -1,0 +1,29 @@
+"""Names that Kubernetes derives from a job's, and those that k8sel adds."""
+
+from __future__ import annotations
+
+LONGEST = 63  # a DNS label, a host name, a label value
+
+LABEL_JOB = "k8sel.dev/job"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+ANNOTATION_JOB_FILE = "k8sel.dev/job-file-sha256"
+MANAGER = "k8sel"
+
+
+def nodes(job: str, target: str | None, count: int) -> tuple[str, ...]:
+    """The pods that compute, by node rank; each is its own host name too."""
+    if target == "PyTorchJob":
+        return (f"{job}-master-0", *(f"{job}-worker-{index}" for index in range(count - 1)))
+    return tuple(f"{job}-worker-{index}" for index in range(count))
+
+
+def pods(job: str, target: str | None, count: int) -> tuple[str, ...]:
+    """Every pod name of the job that has to be a DNS label."""
+    launcher = (f"{job}-launcher",) if target == "MPIJob" else ()
+    return launcher + nodes(job, target, count)
+
+
+def longest(job: str, target: str | None, count: int) -> str:
+    """The longest of the names derived from ``job``, without building them all."""
+    last = {nodes(job, target, count)[0], f"{job}-worker-{max(count - (target == 'PyTorchJob') - 1, 0)}"}
+    return max(sorted(last | set(pods(job, target, 1))), key=len)

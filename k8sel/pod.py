@@ -1,0 +1,124 @@
+"""Pod and container fields of the job file, with what k8sel adds: placement, resources, and secure defaults.
+
+The defaults pass Pod Security's level "restricted" as soon as the job file names a user that is not root.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from k8sel.defaults import is_root
+from k8sel.plan import Devices, Fragment
+from k8sel.spec import Spec
+
+GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
+LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}}  # mpirun and ssh: quotas want a number
+
+
+def pod(spec: Spec, devices: Devices) -> Fragment:
+    """Pod-level fields of the nodes."""
+    affinity = _with_product(spec.affinity, devices) if devices.product and devices.product_label else spec.affinity
+    return _pod(spec, affinity, devices)
+
+
+def launcher_pod(spec: Spec, devices: Devices) -> Fragment:
+    """Pod-level fields of a launcher, which runs on any node that the job file allows."""
+    return _pod(spec, spec.affinity, devices)
+
+
+def container(spec: Spec, devices: Devices, capabilities: tuple[str, ...] = ()) -> Fragment:
+    """Container-level fields of the nodes."""
+    return _container(spec, _resources(spec, devices), capabilities)
+
+
+def launcher_container(spec: Spec) -> Fragment:
+    """Container-level fields of a launcher: it holds no device."""
+    return _container(spec, LAUNCHER_RESOURCES, ())
+
+
+def quantity(value: float | str | None) -> str | None:
+    """As a string, since a resource's schema takes no fraction as a number."""
+    return None if value is None else str(value)
+
+
+def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:
+    return _given(
+        {
+            "serviceAccountName": spec.service_account_name,
+            "automountServiceAccountToken": None if spec.service_account_name else False,
+            "enableServiceLinks": False,  # or each service of the namespace leaves *_PORT variables here
+            "hostNetwork": spec.host_network or None,
+            "dnsPolicy": "ClusterFirstWithHostNet" if spec.host_network else None,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "securityContext": _pod_security(spec),
+            "imagePullSecrets": list(spec.image_pull_secrets),
+            "nodeSelector": spec.node_selector,
+            "affinity": affinity,
+            "tolerations": _tolerations(spec, devices),
+            "volumes": list(spec.volumes),
+        }
+    )
+
+
+def _container(spec: Spec, resources: Fragment, capabilities: tuple[str, ...]) -> Fragment:
+    return _given(
+        {
+            "imagePullPolicy": spec.image_pull_policy,
+            "workingDir": spec.working_dir,
+            "resources": resources,
+            "volumeMounts": list(spec.volume_mounts),
+            "securityContext": _security(spec, capabilities),
+        }
+    )
+
+
+def _resources(spec: Spec, devices: Devices) -> Fragment:
+    amounts = {name: str(quantity(amount)) for name, amount in spec.resources.items()}
+    if devices.resource_name:
+        amounts[devices.resource_name] = str(devices.count)
+    return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
+
+
+def _pod_security(spec: Spec) -> Fragment:
+    secure: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
+    return {**secure, "seccompProfile": {"type": "RuntimeDefault"}, **spec.pod_security_context}
+
+
+def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:
+    added = {"add": list(capabilities)} if capabilities else {}
+    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], **added}}
+    if spec.security_context.get("privileged"):
+        own = {}  # the API refuses both beside it, or they say nothing
+    return _over(own, spec.security_context)
+
+
+def _over(own: dict[str, Any], given: Fragment) -> dict[str, Any]:
+    """``given`` laid over ``own``, part by part."""
+    merged = dict(own)
+    for key, value in given.items():
+        both = isinstance(value, dict) and isinstance(own.get(key), dict)
+        merged[key] = {**own[key], **value} if both else value
+    return merged
+
+
+def _tolerations(spec: Spec, devices: Devices) -> list[Fragment]:
+    given = list(spec.tolerations)
+    return given + [toleration for toleration in devices.tolerations if toleration not in given]
+
+
+def _with_product(affinity: Fragment, devices: Devices) -> Fragment:
+    """``affinity`` and the product: in every term, since terms are alternatives."""
+    wanted = {"key": devices.product_label, "operator": "In", "values": list(devices.product)}
+    node = affinity.get("nodeAffinity", {})
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = [
+        {**term, "matchExpressions": [*term.get("matchExpressions", []), wanted]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    required = {**required, "nodeSelectorTerms": terms}
+    return {**affinity, "nodeAffinity": {**node, "requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """``fields`` without those that say nothing."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ({}, [])}

@@ -1,0 +1,114 @@
+"""The parts that all targets share: metadata, pod template, container, run policy. Keys in Kubernetes' usual order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from k8sel import env
+from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.launch import FOLDER
+from k8sel.plan import Argv, Fragment, JobPlan
+
+ENTRYPOINT = "k8sel"  # volumes that k8sel adds
+SHARED_MEMORY = "k8sel-shm"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+Object = dict[str, Any]
+
+
+def metadata(plan: JobPlan) -> Object:
+    """Of the job's own object."""
+    queue = {QUEUE_LABEL: plan.queue} if plan.queue else {}
+    placed = {"name": plan.name, "namespace": plan.namespace} if plan.namespace else {"name": plan.name}
+    return {**placed, "labels": {**plan.labels, **queue}, "annotations": dict(plan.annotations)}
+
+
+def run_policy(plan: JobPlan, pods: int) -> Object:
+    """How the job ends, waits and is scheduled; ``pods``: how many have to start together."""
+    policy: Object = {"cleanPodPolicy": plan.clean_pod_policy}
+    if plan.ttl_seconds_after_finished is not None:
+        policy["ttlSecondsAfterFinished"] = plan.ttl_seconds_after_finished
+    if plan.active_deadline_seconds is not None:
+        policy["activeDeadlineSeconds"] = plan.active_deadline_seconds
+    policy["backoffLimit"] = plan.backoff_limit
+    if plan.queue:
+        policy["suspend"] = True  # until the queue admits it
+    if plan.gang:
+        policy["schedulingPolicy"] = _gang(plan, pods)
+    return policy
+
+
+def template(plan: JobPlan, pod: Fragment, container: Object, config_map: str | None) -> Object:
+    """A pod template around ``container``."""
+    scheduling = {"schedulerName": plan.scheduler_name, "priorityClassName": plan.priority_class_name}
+    volumes = [*pod.get("volumes", []), *_volumes(plan, config_map)]
+    spec: Object = {name: value for name, value in scheduling.items() if value}
+    spec |= {name: value for name, value in pod.items() if name != "volumes"}
+    spec["containers"] = [container]
+    if volumes:
+        spec["volumes"] = volumes
+    return {"metadata": {"labels": dict(plan.labels)}, "spec": spec}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """What one container runs."""
+
+    container: str  # its name
+    command: Argv
+    env: Iterable[Fragment]
+
+
+def container(plan: JobPlan, program: Program, fields: Fragment, config_map: str | None) -> Object:
+    """A container; ``fields``: those that the plan has for it."""
+    entries = [dict(entry) for entry in program.env]
+    mounts = [*fields.get("volumeMounts", []), *_mounts(plan, config_map)]
+    return {
+        "name": program.container,
+        "image": plan.image,
+        **_taken(fields, "imagePullPolicy"),
+        "command": [env.literal(word) for word in program.command],
+        **_taken(fields, "workingDir"),
+        **({"env": entries} if entries else {}),
+        **_taken(fields, "resources"),
+        **({"volumeMounts": mounts} if mounts else {}),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **_taken(fields, "securityContext"),
+    }
+
+
+def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
+    """What the entrypoint is told; nothing where there is none."""
+    if plan.entrypoint_mode == "none":
+        return ()
+    return env.constants({VARIABLE: plan.expectation.to_json()})
+
+
+def _taken(fields: Fragment, name: str) -> Object:
+    return {name: fields[name]} if name in fields else {}
+
+
+def _gang(plan: JobPlan, pods: int) -> Object:
+    priority = {"priorityClass": plan.priority_class_name} if plan.priority_class_name else {}
+    return {"minAvailable": pods, **priority}
+
+
+def _volumes(plan: JobPlan, config_map: str | None) -> list[Object]:
+    volumes: list[Object] = []
+    if plan.shared_memory:
+        memory = {"medium": "Memory", "sizeLimit": plan.shared_memory}
+        volumes.append({"name": SHARED_MEMORY, "emptyDir": memory})
+    if config_map:
+        volumes.append({"name": ENTRYPOINT, "configMap": {"name": config_map}})
+    return volumes
+
+
+def _mounts(plan: JobPlan, config_map: str | None) -> list[Object]:
+    mounts: list[Object] = []
+    if plan.shared_memory:
+        mounts.append({"name": SHARED_MEMORY, "mountPath": "/dev/shm"})
+    if config_map:
+        mounts.append({"name": ENTRYPOINT, "mountPath": FOLDER, "readOnly": True})
+    return mounts
