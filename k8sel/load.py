@@ -7,12 +7,13 @@ since it brings jsonschema along.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
 
-from k8sel.errors import Location, Problem, SpecError
+from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
 from k8sel.yamlio import Document, parse
 
@@ -34,10 +35,21 @@ def load(text: bytes, file: str) -> tuple[Job, ...]:
         try:
             jobs.append(_job(document))
         except msgspec.ValidationError as error:
-            problems.extend(_explain(document, error))
+            problems.extend(locate(document, _explain(document, error)))
     if problems:
-        raise SpecError(sorted(problems, key=_position))
+        raise SpecError(problems)
     return tuple(jobs)
+
+
+def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
+    """``problems`` with their places in ``document``, in its order."""
+    located = (replace(problem, location=_place(document, problem)) for problem in problems)
+    return sorted(located, key=lambda problem: _order(problem.location))
+
+
+def _place(document: Document, problem: Problem) -> Location:
+    """At the value; at the key where the key itself is what is wrong."""
+    return problem.location or document.locate(problem.path, key=problem.kind is Kind.UNKNOWN)
 
 
 def _job(document: Document) -> Job:
@@ -51,6 +63,5 @@ def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem
     return explain(document, error)
 
 
-def _position(problem: Problem) -> tuple[int, int]:
-    place = problem.location or Location(file="", line=0, column=0)
-    return place.line, place.column
+def _order(place: Location | None) -> tuple[int, int]:
+    return (place.line, place.column) if place else (0, 0)

@@ -26,6 +26,14 @@ Dns1035 = Annotated[
         description="Lower-case letters, digits and '-'; starts with a letter, ends with a letter or digit.",
     ),
 ]
+Dns1123 = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        description="Lower-case letters, digits and '-'; starts and ends with a letter or digit.",
+    ),
+]
 Quantity = Annotated[
     int | float | str,
     Meta(description="A Kubernetes quantity: a number or a string such as 500m, 16Gi.", examples=["16Gi", 8]),
@@ -42,7 +50,7 @@ class Metadata(_Model, frozen=True, kw_only=True):
     """Name and place of the job, as in Kubernetes."""
 
     name: Annotated[Dns1035, Meta(description="The job's name; the longest pod name derived from it is checked too.")]
-    namespace: Annotated[Dns1035, Meta(description="Default: the current context's namespace.")] | None = None
+    namespace: Annotated[Dns1123, Meta(description="Default: the current context's namespace.")] | None = None
     labels: Annotated[dict[str, str], Meta(description="Labels of the job and of its pods.")] = {}
     annotations: Annotated[dict[str, str], Meta(description="Annotations of the job.")] = {}
 
@@ -62,7 +70,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
         Annotated[
             tuple[NotNegative, ...],
             Meta(
-                description="Which of those the processes use, in this order: local rank r gets devices[r]. [] is none.",
+                description="Those that the processes use, in this order: local rank r gets devices[r]. [] is none.",
                 examples=[[2, 0]],
             ),
         ]
