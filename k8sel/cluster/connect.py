@@ -1,0 +1,134 @@
+"""From a kubeconfig, or from inside a pod, to a Cluster.
+
+The only module that imports `kubernetes`, and in functions only: the import takes a quarter of a second.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+from urllib3.exceptions import InsecureRequestWarning
+
+from k8sel.cluster.rest import Cluster
+from k8sel.errors import ClusterError
+
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_NO_KUBECONFIG = (
+    "no cluster is known here: {files} does not exist. "
+    "Set KUBECONFIG, or have your cluster's tool write one; `k8sel render` needs no cluster"
+)
+
+
+def connect(context: str | None = None, namespace: str | None = None) -> Cluster:
+    """The cluster of ``context`` (default: the current one), or of the pod that this runs in. Sends nothing yet."""
+    files = _kubeconfig_files()
+    if any(path.is_file() for path in files):
+        return _from_kubeconfig(os.pathsep.join(map(str, files)), context, namespace)
+    if context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _from_pod(namespace)
+    raise ClusterError(_NO_KUBECONFIG.format(files=os.pathsep.join(map(str, files))))
+
+
+def _kubeconfig_files() -> list[Path]:
+    named = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    return [Path(name).expanduser() for name in named.split(os.pathsep) if name]
+
+
+def _from_kubeconfig(files: str, context: str | None, namespace: str | None) -> Cluster:
+    config = _loader()
+    configuration = _configuration()
+    with _Readable(files):
+        contexts, current = config.list_kube_config_contexts(config_file=files)
+        chosen = _choose(contexts, context or current["name"], files)
+        config.load_kube_config(
+            config_file=files, context=chosen["name"], client_configuration=configuration, persist_config=False
+        )
+    default = chosen.get("context", {}).get("namespace") or "default"
+    return _cluster(configuration, chosen["name"], namespace or default)
+
+
+def _choose(contexts: list[dict[str, Any]], name: str, files: str) -> dict[str, Any]:
+    for context in contexts:
+        if context["name"] == name:
+            return context
+    known = ", ".join(sorted(context["name"] for context in contexts)) or "none"
+    raise ClusterError(f"{files}: there is no context {name!r}. Known: {known}")
+
+
+def _from_pod(namespace: str | None) -> Cluster:
+    config = _loader()
+    configuration = _configuration()
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except (config.ConfigException, OSError) as error:
+        raise ClusterError(
+            f"inside a pod, but its service account is not mounted ({error}). "
+            "Set automountServiceAccountToken, or KUBECONFIG"
+        ) from error
+    mounted = _POD_NAMESPACE.read_text().strip() if _POD_NAMESPACE.is_file() else "default"
+    return _cluster(configuration, "in-cluster", namespace or mounted)
+
+
+def _loader() -> Any:  # noqa: ANN401 - the generated client has no types
+    from kubernetes import config
+
+    return config
+
+
+def _configuration() -> Any:  # noqa: ANN401 - the generated client has no types
+    from kubernetes.client import Configuration
+
+    return Configuration()
+
+
+def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # noqa: ANN401
+    """TLS, proxies and credentials are the official client's; the requests are ours, on its connection pool."""
+    from kubernetes.client.rest import RESTClientObject
+
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(InsecureRequestWarning)  # the kubeconfig says so; kubectl does not repeat it either
+    return Cluster(
+        host=configuration.host.rstrip("/"),
+        context=context,
+        namespace=namespace,
+        pool=RESTClientObject(configuration).pool_manager,
+        auth_headers=lambda: _headers(configuration),
+    )
+
+
+def _headers(configuration: Any) -> dict[str, str]:  # noqa: ANN401
+    """`auth_settings` renews what has expired."""
+    settings = configuration.auth_settings().values()
+    return {each["key"]: each["value"] for each in settings if each["in"] == "header" and each["value"]}
+
+
+class _Readable:
+    """Turns what the loader raises on a bad kubeconfig into one clear error.
+
+    The loader's own messages are never passed on: they can hold a whole user entry, its token included
+    (ConfigNode's name in kubernetes/config/kube_config.py is the entry's text).
+    """
+
+    def __init__(self, files: str) -> None:
+        self.files = files
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, ClusterError) or not isinstance(error, Exception):
+            return
+        raise ClusterError(f"{self.files}: not a usable kubeconfig: {_complaint(error)}") from None
+
+
+def _complaint(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if isinstance(error, yaml.YAMLError) and mark is not None:
+        return f"no YAML at line {mark.line + 1}, column {mark.column + 1}"
+    if isinstance(error, OSError):
+        return f"{error.strerror}"
+    return "a cluster, user or context is missing or incomplete. `kubectl config view` shows it without secrets"

@@ -1,0 +1,155 @@
+"""A job and its pods as they change: two watches, kept as one picture."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from k8sel.cluster import trouble
+from k8sel.cluster.jobs import JobRef, LiveJob, get_job
+from k8sel.cluster.kinds import core_path, pod_selector
+from k8sel.cluster.rest import Cluster, Object, Refused
+from k8sel.cluster.status import Status, pods_of, read, warnings_of
+from k8sel.cluster.watch import Change, watch
+from k8sel.errors import ClusterError
+
+_TICK_SECONDS = 1.0  # how often a clock can make a difference: a time-out, "no operator has taken it up"
+_WARNINGS_SECONDS = 3.0
+
+Message = tuple[Literal["job", "pods"], Change] | ClusterError
+
+
+@dataclass(kw_only=True, slots=True)
+class Picture:
+    """What the watches have said so far."""
+
+    cluster: Cluster
+    job: LiveJob
+    pods: dict[str, Object] = field(default_factory=dict)  # by uid
+    deleted: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    inbox: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
+    _warnings: list[Object] = field(default_factory=list)
+    _warned: float = float("-inf")
+
+    def update(self, seconds: float) -> None:
+        """Takes in what has changed; waits for it, but no longer than ``seconds``. Raises what ended a watch."""
+        try:
+            self._take(self.inbox.get(timeout=max(seconds, 0)))
+            while True:
+                self._take(self.inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def status(self) -> Status:
+        """The state of the job by this picture."""
+        pods = list(self.pods.values())
+        found = read(self.job, pods, self._warnings)
+        if found.finished or (found.phase == "Running" and len(pods) >= self.job.size):
+            return found
+        if time.monotonic() - self._warned > _WARNINGS_SECONDS:
+            self._warned = time.monotonic()
+            self._warnings = warnings_of(self.cluster, self.job, pods)
+        return read(self.job, pods, self._warnings)
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, ClusterError):
+            raise message
+        source, change = message
+        if source == "pods":
+            self._take_pods(change)
+        else:
+            self._take_job(change)
+
+    def _take_pods(self, change: Change) -> None:
+        if change.kind == "listed":
+            self.pods.clear()
+        for pod in change.objects:
+            if change.kind == "gone":
+                self.pods.pop(pod["metadata"]["uid"], None)
+            else:
+                self.pods[pod["metadata"]["uid"]] = pod
+
+    def _take_job(self, change: Change) -> None:
+        ours = [each for each in change.objects if each["metadata"]["uid"] == self.job.uid]
+        if ours:
+            self.job = replace(self.job, object=ours[0])
+        self.deleted = self.deleted or (change.kind == "listed" and not ours) or (change.kind == "gone" and bool(ours))
+
+
+@contextmanager
+def following(cluster: Cluster, ref: JobRef) -> Iterator[Picture]:
+    """The picture of a job, watched until the block ends."""
+    job = get_job(cluster, ref)
+    picture = Picture(cluster=cluster, job=job, pods={pod["metadata"]["uid"]: pod for pod in pods_of(cluster, job)})
+    _start(picture, "job", job.kind.path(job.namespace), {"fieldSelector": f"metadata.name={job.name}"})
+    _start(picture, "pods", core_path("pods", job.namespace), pod_selector(job.name))
+    try:
+        yield picture
+    finally:
+        picture.stop.set()
+
+
+def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: dict[str, str]) -> None:
+    """A watch in a thread of its own, which dies with the process: a read that blocks never keeps Ctrl-C waiting."""
+
+    def run() -> None:
+        try:
+            for change in watch(picture.cluster, path, query, picture.stop):
+                picture.inbox.put((source, change))
+        except Refused as refused:
+            picture.inbox.put(trouble.clearly(picture.cluster, refused))
+        except ClusterError as error:
+            picture.inbox.put(error)
+
+    threading.Thread(target=run, name=f"k8sel-watch-{source}", daemon=True).start()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How waiting for a job ended, and the job's last state."""
+
+    result: Literal["succeeded", "failed", "timeout"]
+    status: Status
+
+
+def wait(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    timeout: float | None = None,
+    on_change: Callable[[Status], None] = lambda _: None,
+) -> Outcome:
+    """Waits until the job has ended, or ``timeout`` seconds; ``on_change`` gets each new state, the first at once."""
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    last: Status | None = None
+    with following(cluster, ref) as picture:
+        while True:
+            now = picture.status()
+            if now.finished:
+                now = _last_look(picture, now, last)
+            if now != last:
+                on_change(now)
+            last = now
+            if now.finished:
+                return Outcome(result="succeeded" if now.phase == "Succeeded" else "failed", status=now)
+            if picture.deleted:
+                raise ClusterError(f"{now.kind} {now.name} was deleted while it was waited for")
+            if time.monotonic() >= deadline:
+                return Outcome(result="timeout", status=now)
+            picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
+
+
+def _last_look(picture: Picture, now: Status, last: Status | None) -> Status:
+    """The pods' watch may be behind the job's; and pods that were cleaned up are remembered by what they said."""
+    try:
+        fresh = read(picture.job, pods_of(picture.cluster, picture.job))
+    except ClusterError:
+        fresh = now
+    failure = fresh.failure or now.failure or (last.failure if last else None)
+    return replace(fresh, failure=failure if fresh.phase == "Failed" else None)

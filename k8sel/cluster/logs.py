@@ -1,0 +1,211 @@
+"""The logs of all pods of a job, line by line as they come, complete also over restarts and broken connections."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from k8sel.cluster import trouble
+from k8sel.cluster.follow import Picture, following
+from k8sel.cluster.jobs import JobRef, LiveJob, get_job
+from k8sel.cluster.kinds import core_path
+from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
+from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
+from k8sel.cluster.status import pods_of
+from k8sel.errors import ClusterError
+
+_SILENCE_SECONDS = 120  # then the stream is opened again where it was: a dead connection looks like a quiet program
+_RETRY_SECONDS = 0.5
+_GIVE_UP_SECONDS = 60  # the API server, or the node, does not come back
+_AFTER_END_SECONDS = 5  # a pod that outlives its job (an MPI worker's sshd) is not waited for, once it is quiet
+_BACKLOG = 10_000  # lines: a slow terminal slows the reading down, and memory stays small
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogLine:
+    """One line that a node printed."""
+
+    node: str  # as in the plan
+    pod: str
+    text: str
+
+
+OnLine = Callable[[LogLine], None]
+
+
+def logs(cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine) -> None:
+    """Every pod's lines, to ``on_line``, always from the calling thread.
+
+    With ``follow`` until the job has ended and its last line is out; pods that do not run yet are waited for. Without,
+    what there is now, node by node, a restarted container's previous lines first.
+    """
+    if follow:
+        _Follower(cluster, on_line).run(ref)
+        return
+    job = get_job(cluster, ref)
+    for pod in sorted(pods_of(cluster, job), key=in_order):
+        for text in _now(cluster, job, pod):
+            on_line(_line(pod, job, text))
+
+
+def _now(cluster: Cluster, job: LiveJob, pod: Object) -> Iterator[str]:
+    """What the log holds; nothing for a pod that has not started."""
+    if not started(pod, job.kind):
+        return
+    query = {"container": main_container(pod, job.kind)}
+    if main_status(pod, job.kind).get("restartCount"):
+        yield from _read(cluster, pod, {**query, "previous": "true"})
+    yield from _read(cluster, pod, query)
+
+
+def _read(cluster: Cluster, pod: Object, query: dict[str, str]) -> Iterator[str]:
+    try:
+        with lines(cluster, _path(pod), query=query, read_seconds=_SILENCE_SECONDS) as each:
+            for line in each:
+                yield line.decode(errors="replace")
+    except Refused as refused:
+        if refused.code not in (400, 404):  # no such log, or none any more
+            raise trouble.clearly(cluster, refused) from refused
+
+
+def _path(pod: Object) -> str:
+    return core_path("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]) + "/log"
+
+
+def _line(pod: Object, job: LiveJob, text: str) -> LogLine:
+    return LogLine(node=node_name(pod, job.name), pod=pod["metadata"]["name"], text=text)
+
+
+class _Follower:
+    """Starts a reader for each pod as it appears, and hands on what they read."""
+
+    def __init__(self, cluster: Cluster, on_line: OnLine) -> None:
+        self.cluster = cluster
+        self.on_line = on_line
+        self.lines: queue.Queue[LogLine | ClusterError] = queue.Queue(maxsize=_BACKLOG)
+        self.readers: dict[str, threading.Thread] = {}
+        self.last = time.monotonic()  # when a line came
+        self.ended = False
+
+    def run(self, ref: JobRef) -> None:
+        with following(self.cluster, ref) as picture:
+            while True:
+                picture.update(0)
+                self._start_readers(picture)
+                self._hand_on()
+                if self._over(picture):
+                    return
+
+    def _start_readers(self, picture: Picture) -> None:
+        for uid, pod in picture.pods.items():
+            if uid not in self.readers and started(pod, picture.job.kind):
+                reader = _Reader(self.cluster, picture.job, pod, self.lines, picture.stop)
+                thread = threading.Thread(target=reader.run, name=f"k8sel-log-{pod['metadata']['name']}", daemon=True)
+                self.readers[uid] = thread
+                thread.start()
+
+    def _hand_on(self) -> None:
+        """All lines that are there; waits a moment for the first."""
+        try:
+            message = self.lines.get(timeout=0.1)
+            for _ in range(_BACKLOG):
+                self._give(message)
+                message = self.lines.get_nowait()
+            self._give(message)
+        except queue.Empty:
+            return
+
+    def _give(self, message: LogLine | ClusterError) -> None:
+        if isinstance(message, ClusterError):
+            raise message
+        self.last = time.monotonic()
+        self.on_line(message)
+
+    def _over(self, picture: Picture) -> bool:
+        """The job has ended, and so has every reader; or what still runs has nothing to say."""
+        if not (picture.deleted or picture.status().finished):
+            self.last = time.monotonic()
+            return False
+        if not self.ended:  # the pods' watch may be behind the job's
+            self.ended = True
+            for pod in pods_of(self.cluster, picture.job):
+                picture.pods[pod["metadata"]["uid"]] = pod
+            return False
+        alive = any(thread.is_alive() for thread in self.readers.values())
+        late = [pod for uid, pod in picture.pods.items() if uid not in self.readers and started(pod, picture.job.kind)]
+        if not alive and not late and self.lines.empty():
+            return True
+        return time.monotonic() - self.last > _AFTER_END_SECONDS
+
+
+class _Reader:
+    """Reads one pod's log to its end, over restarts of the container and of the connection.
+
+    Each line comes with its time stamp (RFC 3339 with nine digits, so text order is time order). A stream that is
+    opened again starts at the last one's second, and what was read already is skipped.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: LiveJob,
+        pod: Object,
+        out: queue.Queue[LogLine | ClusterError],
+        stop: threading.Event,
+    ) -> None:
+        self.cluster, self.job, self.pod, self.out, self.stop = cluster, job, pod, out, stop
+        self.stamp = b""  # of the last line
+        self.same = 0  # lines with that stamp
+
+    def run(self) -> None:
+        lost_at = None
+        while not self.stop.is_set():
+            try:
+                self._stream()
+                if self._ended():
+                    return
+                lost_at = None
+            except (Unreachable, Refused) as error:
+                lost_at = lost_at or time.monotonic()
+                if self._hopeless(error) or time.monotonic() - lost_at > _GIVE_UP_SECONDS:
+                    self._report(error)
+                    return
+            self.stop.wait(_RETRY_SECONDS)
+
+    def _stream(self) -> None:
+        query = {"follow": "true", "timestamps": "true", "container": main_container(self.pod, self.job.kind)}
+        if self.stamp:
+            query["sinceTime"] = self.stamp.decode()
+        skip, before = self.same, self.stamp
+        with lines(self.cluster, _path(self.pod), query=query, read_seconds=_SILENCE_SECONDS) as each:
+            for line in each:
+                stamp, _, text = line.partition(b" ")
+                if stamp < before:
+                    continue
+                if stamp == before and skip:
+                    skip -= 1
+                    continue
+                self._emit(stamp, text)
+
+    def _emit(self, stamp: bytes, text: bytes) -> None:
+        self.same = self.same + 1 if stamp == self.stamp else 1
+        self.stamp = stamp
+        self.out.put(_line(self.pod, self.job, text.decode(errors="replace")))
+
+    def _ended(self) -> bool:
+        """Whether this pod will write no more: a stream also ends when a container is restarted, or a log rotated."""
+        pod = find(self.cluster, core_path("pods", self.job.namespace, self.pod["metadata"]["name"]))
+        return pod is None or pod["metadata"]["uid"] != self.pod["metadata"]["uid"] or ended(pod)
+
+    @staticmethod
+    def _hopeless(error: Unreachable | Refused) -> bool:
+        """Gone with its pod, or not allowed. 400 is a container that waits to be started again."""
+        return isinstance(error, Refused) and error.code in (401, 403, 404)
+
+    def _report(self, error: Unreachable | Refused) -> None:
+        if isinstance(error, Refused) and error.code == 404:
+            return
+        self.out.put(trouble.clearly(self.cluster, error) if isinstance(error, Refused) else error)

@@ -1,0 +1,190 @@
+"""One request to the API server, and what its refusals say. Plain dicts in and out; knows no kind of object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    MaxRetryError,
+    NameResolutionError,
+    NewConnectionError,
+    ProxyError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from k8sel.errors import ClusterError
+
+Object = dict[str, Any]
+
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 45  # longer than an admission webhook may take (30 s)
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML; older servers know no apply-patch+json
+# Overload is waited out, as long as the server says; nothing else is repeated here.
+_RETRIES = urllib3.Retry(total=None, connect=0, read=0, redirect=0, other=0, status=4, status_forcelist=[429],
+                         allowed_methods=None, raise_on_status=False)  # fmt: skip
+
+
+_REASONS: Mapping[type[BaseException], str] = {
+    NameResolutionError: "this host name is not known here. Check the cluster's address in the kubeconfig, VPN and DNS",
+    ProxyError: "the proxy does not answer. Check HTTPS_PROXY, NO_PROXY and proxy-url in the kubeconfig",
+    ConnectTimeoutError: f"no answer within {_CONNECT_SECONDS} s. Check VPN and firewall, and the context",
+    ReadTimeoutError: "connected, but no answer in time. Try again",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """A way to one API server, and the namespace that is meant there. Holds credentials: never shown whole."""
+
+    host: str
+    namespace: str
+    context: str
+    pool: urllib3.PoolManager = field(repr=False)
+    auth_headers: Callable[[], dict[str, str]] = field(repr=False)  # called for each request: tokens get renewed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What the server sent back, and the warnings it sent along."""
+
+    object: Object
+    warnings: tuple[str, ...] = ()
+
+
+class Refused(ClusterError):
+    """The server answered, and the answer was no; ``status`` is its metav1.Status."""
+
+    def __init__(self, cluster: Cluster, code: int, status: Object) -> None:
+        self.code = code
+        self.status = status
+        self.reason: str = status.get("reason") or ""
+        self.server_message: str = status.get("message") or f"HTTP status {code}"
+        self.causes: list[Object] = (status.get("details") or {}).get("causes") or []
+        super().__init__(f"{cluster.host}: {self.server_message}")
+
+
+class Unreachable(ClusterError):
+    """No answer came."""
+
+
+class Silent(Unreachable):
+    """Connected, and nothing came for as long as we were ready to wait."""
+
+
+def request(
+    cluster: Cluster, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
+) -> Answer:
+    """One exchange. Raises Refused for an answer of 400 and more, Unreachable when there is none."""
+    with _said_clearly(cluster):
+        response = _send(cluster, method, path, query or {}, body, read_seconds=_READ_SECONDS, stream=False)
+        data = response.data
+    if response.status >= 400:
+        raise Refused(cluster, response.status, _status(response.status, data))
+    warnings = tuple(_warning_text(text) for text in response.headers.getlist("Warning"))
+    return Answer(object=_json(data), warnings=warnings)
+
+
+@contextmanager
+def lines(cluster: Cluster, path: str, *, query: Mapping[str, str], read_seconds: float) -> Iterator[Iterator[bytes]]:
+    """A long answer, line by line as it comes."""
+    with _said_clearly(cluster):
+        response = _send(cluster, "GET", path, query, None, read_seconds=read_seconds, stream=True)
+        try:
+            if response.status >= 400:
+                raise Refused(cluster, response.status, _status(response.status, response.data))
+            yield _split(response)
+        finally:
+            response.close()
+
+
+def find(cluster: Cluster, path: str) -> Object | None:
+    """The object at ``path``; None when there is none."""
+    try:
+        return request(cluster, "GET", path).object
+    except Refused as refusal:
+        if refusal.code == 404:
+            return None
+        raise
+
+
+def _send(  # noqa: PLR0913 - one HTTP request has this many parts
+    cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None, *,
+    read_seconds: float, stream: bool,
+) -> urllib3.BaseHTTPResponse:  # fmt: skip
+    headers = {"Accept": "application/json", "User-Agent": "k8sel", **cluster.auth_headers()}
+    if body is not None:
+        headers["Content-Type"] = _APPLY if method == "PATCH" else "application/json"
+    url = f"{cluster.host}{path}" + (f"?{urlencode(query)}" if query else "")
+    return cluster.pool.request(
+        method,
+        url,
+        body=None if body is None else json.dumps(body).encode(),
+        headers=headers,
+        timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
+        retries=_RETRIES,
+        preload_content=not stream,
+        redirect=False,
+    )
+
+
+def _split(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Lines without their line end; a last line without one counts too."""
+    rest = b""
+    for chunk in response.stream(1 << 16, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _json(data: bytes) -> Object:
+    decoded = json.loads(data) if data else {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _status(code: int, data: bytes) -> Object:
+    """The server's Status; a proxy's or an old server's plain text as the message of one."""
+    try:
+        decoded = _json(data)
+    except ValueError:
+        decoded = {}
+    if decoded.get("kind") == "Status":
+        return decoded
+    return {"code": code, "message": data.decode(errors="replace").strip()[:500] or f"HTTP status {code}"}
+
+
+def _warning_text(header: str) -> str:
+    """``299 - "text"`` without its frame. https://kubernetes.io/blog/2020/09/03/warnings/"""
+    _, quote, text = header.partition('"')
+    return text.removesuffix('"').replace('\\"', '"') if quote else header
+
+
+@contextmanager
+def _said_clearly(cluster: Cluster) -> Iterator[None]:
+    try:
+        yield
+    except HTTPError as error:
+        cause = error.reason if isinstance(error, MaxRetryError) and error.reason else error
+        kind = Silent if isinstance(cause, ReadTimeoutError) else Unreachable
+        raise kind(f"{cluster.host}: {_reason(cause)} (context {cluster.context})") from error
+
+
+def _reason(cause: BaseException) -> str:
+    """What kept the answer away, and what to do."""
+    if isinstance(cause, NewConnectionError) and not isinstance(cause, NameResolutionError):
+        return f"cannot connect: {str(cause).rpartition(': ')[2]}. Is the cluster up, and the context the right one?"
+    if isinstance(cause, SSLError):
+        return f"its certificate is not accepted: {cause}. Check certificate-authority in the kubeconfig"
+    for kind, text in _REASONS.items():
+        if isinstance(cause, kind):
+            return text
+    return f"the connection broke ({type(cause).__name__}). Try again"

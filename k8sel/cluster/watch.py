@@ -1,0 +1,101 @@
+"""The API's list and watch, made to last: a dropped connection is resumed, a version that is too old is listed anew."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from k8sel.cluster.rest import Cluster, Object, Refused, Silent, Unreachable, lines, request
+
+_SERVER_SECONDS = 240  # the server ends each watch after this, in good order
+_SILENCE_SECONDS = 75  # bookmarks come about once a minute: longer silence is a dead connection
+_PATIENCE_SECONDS = 300  # how long a server that went away is waited for
+_PAUSES = (0.2, 0.5, 1, 2, 5)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """``listed``: all there are now, in place of what was known. ``set`` and ``gone``: one."""
+
+    kind: Literal["listed", "set", "gone"]
+    objects: tuple[Object, ...]
+
+
+class _TooOldError(Exception):
+    """410 Gone: the server has forgotten the version that the watch would go on from."""
+
+
+def watch(cluster: Cluster, path: str, query: Mapping[str, str], stop: threading.Event) -> Iterator[Change]:
+    """All changes under ``path`` until ``stop``; raises what cannot be waited out."""
+    version = ""
+    patience = _Patience(stop)
+    while not stop.is_set():
+        try:
+            if not version:
+                version, change = _listed(cluster, path, query)
+                patience.renew()
+                yield change
+            for event in _events(cluster, path, {**query, "resourceVersion": version}, patience):
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    yield Change(kind="gone" if event["type"] == "DELETED" else "set", objects=(event["object"],))
+            stop.wait(_PAUSES[0])  # the watch ended in good order, or was silent
+        except _TooOldError:
+            version = ""
+        except (Unreachable, Refused) as error:
+            if isinstance(error, Refused):
+                version = ""
+            patience.spend(error)
+
+
+def _listed(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[str, Change]:
+    listing = request(cluster, "GET", path, query=query).object
+    return listing["metadata"]["resourceVersion"], Change(kind="listed", objects=tuple(listing.get("items") or ()))
+
+
+def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: _Patience) -> Iterator[Object]:
+    wanted = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_SERVER_SECONDS)}
+    try:
+        with lines(cluster, path, query=wanted, read_seconds=_SILENCE_SECONDS) as each:
+            patience.renew()
+            for line in each:
+                yield _event(cluster, json.loads(line))
+    except Silent:
+        return
+
+
+def _event(cluster: Cluster, event: Object) -> Object:
+    """The event; an error among the events is raised."""
+    if event["type"] != "ERROR":
+        return event
+    if event["object"].get("code") == 410:
+        raise _TooOldError
+    raise Refused(cluster, event["object"].get("code", 500), event["object"])
+
+
+class _Patience:
+    """Waits between attempts, longer each time, and gives up when nothing has come for long."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+        self.worked = False  # the first failure of all is final: then it is the address or the right that is wrong
+        self.attempts = 0
+        self.since = 0.0
+
+    def renew(self) -> None:
+        """It works."""
+        self.worked, self.attempts = True, 0
+
+    def spend(self, error: Unreachable | Refused) -> None:
+        """It did not; raises ``error`` when there is no point in trying again."""
+        if self.attempts == 0:
+            self.since = time.monotonic()
+        final = isinstance(error, Refused) and error.code < 500 and error.code not in (408, 429)
+        if final or not self.worked or time.monotonic() - self.since > _PATIENCE_SECONDS:
+            raise error
+        self.stop.wait(_PAUSES[min(self.attempts, len(_PAUSES) - 1)])
+        self.attempts += 1
