@@ -28,6 +28,19 @@ lint: $(VENV)/.installed
 unit: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
+# A real Kubernetes node on this machine, with fake GPUs, to try `k8sel apply` on (tests/cluster/README.md).
+cluster: $(VENV)/.installed
+	@$(CLUSTER)/doctor
+	@$(CLUSTER)/build
+	@$(CLUSTER)/images
+	@PYTHON=$(BIN)/python $(CLUSTER)/torch
+	@$(CLUSTER)/up
+	@echo "next: k8sel apply --wait $(CLUSTER)/job.yaml   (or kubectl; its own is in $${K8SEL_TEST_CACHE:-~/.cache/k8sel-testbed}/bin)"
+	@echo "at the end: make cluster-down"
+
+cluster-down:
+	@$(CLUSTER)/down
+
 bench: $(VENV)/.installed
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/entrypoint.py

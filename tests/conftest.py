@@ -1,0 +1,100 @@
+"""Fixtures that stand for what a test needs of the machine: the cluster, its GPUs, torch, the fake driver.
+
+What is missing skips the test and says how to install it; with K8SEL_REQUIRE_ALL=1 (in CI) it is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from cluster import machine
+from cluster.client import Cluster, Images, await_
+
+NVML_SOURCE = Path(__file__).parent / "fakenvml" / "nvml.c"
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skips the test for this reason, or fails it where everything is required."""
+    if machine.required():
+        pytest.fail(f"required, and not there: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Waits for the cluster's end, in the process that outlives the others."""
+    if not hasattr(config, "workerinput"):
+        machine.leave()
+        machine.await_end()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The test cluster, up and shared by the whole run; make a namespace in it for each test."""
+    lacking = machine.lacking()
+    if lacking:
+        unavailable(f"no test cluster: {lacking}")
+    machine.join()
+    return Cluster(machine.RUN / "kubeconfig", Images())
+
+
+@pytest.fixture
+def alone() -> None:
+    """No other test uses the cluster meanwhile: for those that stop a part of it."""
+
+
+@pytest.fixture(autouse=True)
+def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keeps the tests that want to be alone apart from all others that use the cluster."""
+    if "cluster" not in request.fixturenames:
+        yield
+        return
+    with machine.locked("turn.lock", shared="alone" not in request.fixturenames):
+        yield
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of the test's own."""
+    with cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def gpus(cluster: Cluster) -> Iterator[None]:
+    """All eight fake GPUs are this test's alone, and free."""
+    with machine.locked("gpus.lock"):
+        await_(lambda: cluster.gpus_in_use() == 0, what="free GPUs")
+        yield
+
+
+@pytest.fixture(scope="session")
+def torch_env() -> dict[str, str]:
+    """The environment in which this Python, its children and `torchrun` on PATH find torch."""
+    if sys.version_info[:2] != (3, 11):
+        unavailable("torch for the tests is built for Python 3.11: run them with python3.11")
+    with machine.locked("up.lock"):
+        try:
+            machine.script("torch")
+        except RuntimeError as error:
+            unavailable(f"no torch: {error}")
+    torch = machine.CACHE / "torch"
+    return {**os.environ, "PYTHONPATH": str(torch), "PATH": f"{torch / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in for NVIDIA's libnvidia-ml.so.1; its source says how it is told what to show."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        unavailable("no C compiler: apt-get install gcc libc6-dev")
+    out = tmp_path_factory.mktemp("fakenvml") / "libnvidia-ml.so.1"
+    strict = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O1", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([compiler, *strict, "-shared", "-fPIC", "-o", out, NVML_SOURCE], check=True)
+    return out

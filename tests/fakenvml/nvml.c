@@ -1,0 +1,204 @@
+/*
+ * A stand-in for NVIDIA's driver library, for tests: as much of NVML as a program needs to list its devices.
+ *
+ * It knows eight devices and shows those whose node exists, as the real library shows only the cards that a
+ * container was granted. Enumeration, minor numbers and PCI addresses all count in different orders, so that a
+ * program that mixes two of them up is found out:
+ *
+ *   minor   0     1     2     3     4     5     6     7      (/dev/nvidia<minor>, and the last digit of the UUID)
+ *   bus     80    70    60    50    40    30    20    10     (hexadecimal: the PCI order is the minors' reverse)
+ *   listed  5th   2nd   7th   4th   1st   8th   3rd   6th
+ *
+ * Variables:
+ *   FAKE_NVML_DEV      folder of the device nodes (default /dev)
+ *   FAKE_NVML_RESULT   nvmlInit returns this code
+ *   FAKE_NVML_HANG     nvmlInit never returns
+ *   FAKE_NVML_CRASH    nvmlInit aborts the process
+ *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 8, OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
+
+typedef struct { int minor; } device;
+typedef struct {
+    char busIdLegacy[16];
+    unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
+    char busId[32];
+} pci_info;
+typedef struct { unsigned long long total, free, used; } memory_info;
+
+static device listed[COUNT] = {{4}, {1}, {6}, {3}, {0}, {7}, {2}, {5}};
+static int initialized;
+
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static int shown(const device *card) {
+    const char *folder = setting("FAKE_NVML_DEV");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/nvidia%d", folder ? folder : "/dev", card->minor);
+    return access(path, F_OK) == 0;
+}
+
+static int number(const char *digits) {
+    int value = 0;
+    for (; *digits >= '0' && *digits <= '9'; digits++) value = value * 10 + (*digits - '0');
+    return value;
+}
+
+static int copy(char *out, unsigned int size, const char *text, size_t length) {
+    if (length >= size) return TOO_SMALL;
+    memcpy(out, text, length);
+    out[length] = 0;
+    return OK;
+}
+
+int nvmlInitWithFlags(unsigned int flags) {
+    (void)flags;
+    if (setting("FAKE_NVML_CRASH")) abort();
+    while (setting("FAKE_NVML_HANG")) pause();
+    if (setting("FAKE_NVML_RESULT")) return number(setting("FAKE_NVML_RESULT"));
+    initialized = 1;
+    return OK;
+}
+
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlInit(void) { return nvmlInitWithFlags(0); }
+
+int nvmlShutdown(void) {
+    if (!initialized) return UNINITIALIZED;
+    initialized = 0;
+    return OK;
+}
+
+const char *nvmlErrorString(int result) {
+    switch (result) {
+    case OK: return "Success";
+    case UNINITIALIZED: return "Uninitialized";
+    case INVALID_ARGUMENT: return "Invalid Argument";
+    case NOT_SUPPORTED: return "Not Supported";
+    case 4: return "Insufficient Permissions";
+    case NOT_FOUND: return "Not Found";
+    case TOO_SMALL: return "Insufficient Size";
+    case 9: return "Driver Not Loaded";
+    case 12: return "NVML Shared Library Not Found";
+    case 13: return "Function Not Found";
+    case 15: return "GPU is lost";
+    case 18: return "Driver/library version mismatch";
+    default: return "Unknown Error";
+    }
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
+    return initialized ? copy(version, length, "570.00.00", 9) : UNINITIALIZED;
+}
+
+int nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
+    return initialized ? copy(version, length, "12.570.00.00", 12) : UNINITIALIZED;
+}
+
+int nvmlDeviceGetCount_v2(unsigned int *count) {
+    if (!initialized) return UNINITIALIZED;
+    *count = 0;
+    for (int i = 0; i < COUNT; i++) *count += shown(&listed[i]);
+    return OK;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, device **out) {
+    if (!initialized) return UNINITIALIZED;
+    for (int i = 0; i < COUNT; i++) {
+        if (shown(&listed[i]) && index-- == 0) {
+            *out = &listed[i];
+            return OK;
+        }
+    }
+    return INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetIndex(device *card, unsigned int *index) {
+    if (!initialized) return UNINITIALIZED;
+    *index = 0;
+    for (device *other = listed; other < card; other++) *index += shown(other);
+    return OK;
+}
+
+int nvmlDeviceGetMinorNumber(device *card, unsigned int *minor) {
+    if (!initialized) return UNINITIALIZED;
+    *minor = card->minor;
+    return OK;
+}
+
+int nvmlDeviceGetUUID(device *card, char *uuid, unsigned int length) {
+    char text[64];
+    if (!initialized) return UNINITIALIZED;
+    snprintf(text, sizeof text, "GPU-00000000-0000-0000-0000-%012d", card->minor);
+    return copy(uuid, length, text, strlen(text));
+}
+
+int nvmlDeviceGetName(device *card, char *name, unsigned int length) {
+    const char *field = setting("FAKE_NVML_NAMES");
+    if (!initialized) return UNINITIALIZED;
+    for (int i = 0; field && i < card->minor; i++) {
+        field = strchr(field, ',');
+        if (field) field++;
+    }
+    size_t size = field ? strcspn(field, ",") : 0;
+    return size ? copy(name, length, field, size) : copy(name, length, "NVIDIA H100 80GB HBM3", 21);
+}
+
+int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
+    if (!initialized) return UNINITIALIZED;
+    memset(pci, 0, sizeof *pci);
+    pci->bus = (COUNT - card->minor) * 0x10;
+    pci->pciDeviceId = 0x233010de;
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "0000:%02X:00.0", pci->bus);
+    snprintf(pci->busId, sizeof pci->busId, "00000000:%02X:00.0", pci->bus);
+    return OK;
+}
+
+int nvmlDeviceGetMemoryInfo(device *card, memory_info *memory) {
+    (void)card;
+    if (!initialized) return UNINITIALIZED;
+    *memory = (memory_info){.total = 85899345920ULL, .free = 85899345920ULL, .used = 0};
+    return OK;
+}
+
+int nvmlDeviceGetCudaComputeCapability(device *card, int *major, int *minor) {
+    (void)card;
+    if (!initialized) return UNINITIALIZED;
+    *major = 9;
+    *minor = 0;
+    return OK;
+}
+
+int nvmlDeviceGetMigMode(device *card, unsigned int *current, unsigned int *pending) {
+    (void)card;
+    if (!initialized) return UNINITIALIZED;
+    *current = *pending = 0;
+    return OK;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(device *card, unsigned int *count) {
+    (void)card;
+    if (!initialized) return UNINITIALIZED;
+    *count = 0;
+    return OK;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(device *card, unsigned int index, device **out) {
+    (void)card, (void)index, (void)out;
+    return initialized ? NOT_FOUND : UNINITIALIZED;
+}
+
+int nvmlDeviceIsMigDeviceHandle(device *card, unsigned int *is) {
+    (void)card;
+    if (!initialized) return UNINITIALIZED;
+    *is = 0;
+    return OK;
+}
