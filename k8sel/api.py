@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from k8sel import planner
+from k8sel import planner, podsecurity
 from k8sel.defaults import default
+from k8sel.errors import Kind, Problem, SpecError
 from k8sel.load import Job, load
 from k8sel.plan import JobPlan
 from k8sel.targets import TARGETS, configmap
+from k8sel.validate import validate
 
-__all__ = ["Job", "load", "plan", "render"]
+__all__ = ["Job", "check", "load", "plan", "render"]
+
+
+def check(job: Job, door: str = "kubernetes", *, namespace_policy: str = "privileged") -> list[Problem]:
+    """The warnings for ``job``. Raises SpecError with every problem of it.
+
+    ``namespace_policy``: the Pod Security level that its namespace enforces.
+    """
+    job_plan = plan(job, door)
+    _stop(podsecurity.problems(job_plan, namespace_policy), job)
+    return list(job_plan.warnings)
 
 
 def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
@@ -23,7 +36,11 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
     """
     file = job.file if nodes is None else replace(job.file, spec=replace(job.file.spec, nodes=nodes))
     defaulted = default(file, door, sockets=1 if door == "kubernetes" else _sockets())
-    return planner.plan(defaulted, sha256=job.sha256, door=door)
+    found = validate(defaulted, door)
+    _stop([problem for problem in found if problem.kind is not Kind.WARNING], job)
+    job_plan = planner.plan(defaulted, sha256=job.sha256, door=door)
+    said = [problem for problem in found if problem.kind is Kind.WARNING]
+    return dataclasses.replace(job_plan, warnings=tuple(_located([*said, *job_plan.warnings], job)))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -32,6 +49,18 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
         return [TARGETS[job_plan.target](job_plan, None)]
     brought = configmap.emit(job_plan)
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
+
+
+def _stop(problems: list[Problem], job: Job) -> None:
+    if problems:
+        raise SpecError(_located(problems, job))
+
+
+def _located(problems: list[Problem], job: Job) -> list[Problem]:
+    return [
+        problem if problem.location else dataclasses.replace(problem, location=job.document.locate(problem.path))
+        for problem in problems
+    ]
 
 
 def _sockets() -> int:
