@@ -1,6 +1,6 @@
 """How long the entrypoint takes to become the command, against a bare ``python3 -c pass``.
 
-Run: python bench/entrypoint.py [PYTHON]. Whole processes, interleaved, medians in milliseconds. The GPUs are fake
+Run: python bench/entrypoint_start.py [PYTHON]. Whole processes, interleaved, medians in milliseconds. The GPUs are fake
 (tests/fakenvml): what the driver itself takes is not in it.
 """
 

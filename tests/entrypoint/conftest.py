@@ -1,0 +1,35 @@
+"""Machines for the entrypoint's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.machines import Box
+from k8sel import zipapp
+
+
+@pytest.fixture(scope="session")
+def entrypoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the ConfigMap puts at /k8sel."""
+    folder = tmp_path_factory.mktemp("k8sel")
+    (folder / zipapp.ARCHIVE).write_bytes(zipapp.build())
+    (folder / zipapp.SCRIPT).write_text(zipapp.start_script(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def box(tmp_path: Path, entrypoint_folder: Path) -> Box:
+    """A machine without any device, library or driver."""
+    made = Box(tmp_path / "box", entrypoint_folder)
+    made.nodes()
+    return made
+
+
+@pytest.fixture
+def nvml_box(box: Box, fake_nvml: Path) -> Box:
+    """A machine with the (fake) driver library, and GPUs with minors 0, 1 and 2: PCI order is 2, 1, 0."""
+    box.library(Path(fake_nvml))
+    box.nodes(0, 1, 2)
+    return box

@@ -1,0 +1,106 @@
+"""The entrypoint becomes the command: same process, same signals, same exit status, nothing left behind."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from entrypoint.machines import Box, devices
+from k8sel import entrypoint
+
+
+def popen(box: Box, *command: str, **more: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-I", "-S", str(box.entrypoint / "entrypoint.pyz"), "--", *command]
+    environ = box.environ(devices(0, count=3), more)
+    return subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 77, 78, 126, 127, 137, 255])
+def test_exit_status(status: int, nvml_box: Box) -> None:
+    assert nvml_box.start("sh", "-c", f"exit {status}", expect=devices(0)).status == status
+
+
+def test_death_by_a_signal(nvml_box: Box) -> None:
+    assert nvml_box.start("sh", "-c", "kill -9 $$", expect=devices(0)).status == -signal.SIGKILL
+
+
+def test_same_process(nvml_box: Box) -> None:
+    process = popen(nvml_box, "sh", "-c", "echo $$")
+    out, _ = process.communicate(timeout=20)
+    assert int(out) == process.pid
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGPIPE"])
+def test_a_signal_reaches_the_command(name: str, nvml_box: Box) -> None:
+    process = popen(nvml_box, "sh", "-c", "echo up; exec sleep 30")
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(getattr(signal, name))
+    assert process.wait(10) == -getattr(signal, name)
+    process.stdout.close()
+
+
+def test_no_signal_is_ignored_or_blocked_in_the_command(nvml_box: Box) -> None:
+    out = nvml_box.start("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status", expect=devices(0)).out
+    ignored = {line.split()[0]: int(line.split()[1], 16) for line in out.splitlines()}
+    assert ignored == {"SigBlk:": 0, "SigIgn:": 0}
+
+
+def test_the_command_has_no_other_file_open(nvml_box: Box) -> None:
+    assert len(nvml_box.start("ls", "/proc/self/fd", expect=devices(0)).out.split()) == 4  # ls itself opens the fourth
+
+
+def test_the_command_has_no_child(nvml_box: Box) -> None:
+    out = nvml_box.start("sh", "-c", "cat /proc/$$/task/$$/children", expect=devices(0)).out
+    assert len(out.split()) <= 1  # cat
+
+
+def test_the_users_environment_arrives(nvml_box: Box) -> None:
+    mine = {"PYTHONPATH": "/nowhere", "PYTHONHOME": "/nowhere", "PYTHONSTARTUP": "/nowhere", "LC_ALL": "C", "A": "b c"}
+    env = nvml_box.start(expect=devices(0), env=mine).env
+    assert {name: env[name] for name in mine} == mine
+
+
+def test_bytes_that_are_no_text_arrive(nvml_box: Box) -> None:
+    archive = str(nvml_box.entrypoint / "entrypoint.pyz")
+    words: list[str | bytes] = [sys.executable, "-I", "-S", archive, "--", "printf", "%s", b"\xff\xfe"]
+    environ = nvml_box.environ(devices(0), {})
+    done = subprocess.run(words, env=environ, capture_output=True, check=True)
+    assert done.stdout == b"\xff\xfe"
+
+
+def test_a_program_with_an_interpreter_that_is_not_there(nvml_box: Box, tmp_path: Path) -> None:
+    program = tmp_path / "train"
+    program.write_text("#!/nowhere/python\n")
+    program.chmod(0o755)
+    end = nvml_box.start(str(program), expect=devices(0))
+    assert end.status == 78
+    assert "cannot be executed: No such file or directory" in end.message
+
+
+def test_only_the_standard_library_is_imported() -> None:
+    folder = Path(os.path.dirname(entrypoint.__file__))  # noqa: PTH120
+    imported = set()
+    for source in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    own = {name for name in imported if name.split(".")[0] == "k8sel"}
+    assert {name.split(".")[0] for name in imported - own} <= set(sys.stdlib_module_names)
+    assert all(name == "k8sel" or name.startswith("k8sel.entrypoint") for name in own)
+
+
+def test_heavy_modules_are_not_imported_at_a_start(nvml_box: Box) -> None:
+    words = [sys.executable, "-I", "-S", "-X", "importtime", str(nvml_box.entrypoint / "entrypoint.pyz"), "true"]
+    done = subprocess.run(words, env=nvml_box.environ(devices(0), {}), capture_output=True, text=True, check=True)
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "ctypes" in names
+    assert not names & {"typing", "dataclasses", "inspect", "argparse", "subprocess", "pathlib", "importlib.resources"}

@@ -1,0 +1,145 @@
+"""MPI's gate: every node is asked before a rank exists."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entrypoint.machines import Box, End, devices, script
+
+
+def report(node: str, *problems: str, **more: object) -> str:
+    return "k8sel-report: " + json.dumps({"node": node, "ok": not problems, "problems": problems, **more})
+
+
+def gate(box: Box, tmp_path: Path, body: str, *, nodes: int = 2, **more: object) -> End:
+    """The gate with a probe that runs ``body``, and ``echo training`` behind it."""
+    probe = script(tmp_path / "mpirun", body)
+    expect = devices(2, 0, launcher="mpirun", nodes=nodes, processesPerNode=2, probe=[probe, "-N", "1"], **more)
+    return box.start("gate", "--", "echo", "training", expect=expect)
+
+
+def test_all_nodes_agree(box: Box, tmp_path: Path) -> None:
+    shown = {"how": "NVML", "devices": [["0000:3b:00.0", "GPU-1"]], "names": ["NVIDIA H100"]}
+    body = f"echo noise; echo '[1,0]<stdout>: {report('w-0', **shown)}'; echo '{report('w-1', **shown)}'"
+    end = gate(box, tmp_path, body)
+    assert (end.status, end.out) == (0, "training\n")
+    assert "node w-0: ok: NVIDIA H100 [0000:3b:00.0, GPU-1] (NVML)" in end.err
+    assert "node w-1: ok" in end.err
+
+
+def test_every_problem_of_every_node_is_in_the_launchers_message(box: Box, tmp_path: Path) -> None:
+    body = f"echo '{report('w-1', 'A', 'B')}'; echo '{report('w-0', 'C')}'"
+    end = gate(box, tmp_path, body)
+    assert (end.status, end.out) == (78, "")
+    assert end.message == "k8sel: node w-0: C\nk8sel: node w-1: A\nk8sel: node w-1: B\n"
+
+
+def test_a_node_that_did_not_answer(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"echo '{report('w-0')}'; echo '{report('w-0')}'")
+    assert (end.status, end.out) == (78, "")
+    assert "2 nodes expected, 1 answered: w-0" in end.message
+
+
+def test_a_torn_report_is_a_missing_one(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"echo '{report('w-0')}'; echo 'k8sel-report: {{\"node\":'")
+    assert end.status == 78
+    assert "2 nodes expected, 1 answered" in end.message
+
+
+def test_warn_goes_on(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"echo '{report('w-0', 'A')}'", check="warn")
+    assert (end.status, end.out) == (0, "training\n")
+    assert "node w-0: A (check: warn, going on)" in end.err
+
+
+def test_off_does_not_ask(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, "exit 1", check="off")
+    assert (end.status, end.out) == (0, "training\n")
+
+
+def test_mpirun_that_reaches_nobody(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"echo try >>{tmp_path}/tries; echo 'ssh: connect to host w-0: refused' >&2; exit 255")
+    assert (end.status, end.out) == (1, "")
+    assert "could not check the nodes: exit status 255: ssh: connect to host w-0: refused" in end.message
+    assert (tmp_path / "tries").read_text().count("try") == 3
+
+
+def test_a_worker_that_is_late_in_the_dns(box: Box, tmp_path: Path) -> None:
+    body = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; exit 1; }}; echo '{report('w-0')}'"
+    end = gate(box, tmp_path, body, nodes=1)
+    assert (end.status, end.out) == (0, "training\n")
+
+
+def test_a_probe_that_is_not_there(box: Box) -> None:
+    end = box.start("gate", "true", expect=devices(0, probe=["/nowhere/mpirun"]))
+    assert end.status == 78
+    assert "/nowhere/mpirun cannot be executed" in end.message
+
+
+def test_sigterm_ends_the_probe_too(box: Box, tmp_path: Path) -> None:
+    probe = script(tmp_path / "mpirun", f"echo $$ >{tmp_path}/pid; exec sleep 60")
+    environ = box.environ(devices(0, probe=[probe]), {})
+    started = subprocess.Popen([sys.executable, str(box.entrypoint / "entrypoint.pyz"), "gate", "true"], env=environ)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        time.sleep(0.02)
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(10) == 128 + signal.SIGTERM
+    child = int((tmp_path / "pid").read_text())
+    time.sleep(0.2)
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+
+
+def test_check_reports_and_always_ends_with_0(nvml_box: Box) -> None:
+    good = nvml_box.start("check", expect=devices(2, 0, count=3))
+    found = json.loads(good.out.removeprefix("k8sel-report: "))
+    assert (good.status, found["ok"], found["node"], found["how"]) == (0, True, "box", "NVML")
+    assert [pci for pci, _ in found["devices"]] == ["0000:60:00.0", "0000:70:00.0", "0000:80:00.0"]
+    bad = nvml_box.start("check", expect=devices(0, count=4))
+    assert bad.status == 0
+    assert "4 cuda devices expected, 3 found" in json.loads(bad.out.partition(": ")[2])["problems"][0]
+
+
+@pytest.mark.parametrize("expect", [None, {"accelerator": "gpu", "devices": [0]}, {"devices": "x"}])
+def test_check_reports_what_it_cannot_do(expect: dict[str, Any] | None, nvml_box: Box) -> None:
+    end = nvml_box.start("check", expect=expect)
+    found = json.loads(end.out.partition(": ")[2])
+    assert (end.status, found["ok"], len(found["problems"]), len(end.out.splitlines())) == (0, False, 1, 1)
+
+
+@pytest.fixture
+def mpirun() -> str:
+    found = shutil.which("mpirun")
+    if not found:
+        reason = "no mpirun: apt-get install openmpi-bin"
+        if os.environ.get("K8SEL_REQUIRE_ALL") == "1":
+            pytest.fail(f"required, and not there: {reason}", pytrace=False)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_real_mpirun(count: int, nvml_box: Box, mpirun: str) -> None:
+    """Two ranks on this machine; the node's name is the machine's, so one node answers."""
+    flags = [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    start = [sys.executable, "-I", "-S", str(nvml_box.entrypoint / "entrypoint.pyz")]
+    expect = devices(
+        2, 0, count=count, launcher="mpirun", processesPerNode=2, probe=[*flags, "-n", "1", *start, "check"]
+    )
+    command = [*flags, "-n", "2", *start, "rank", "--", "sh", "-c", "echo training $RANK $WORLD_SIZE $LOCAL_RANK"]
+    end = nvml_box.start("gate", "--", *command, expect=expect, env={"HOME": "/tmp", "PATH": os.environ["PATH"]})
+    if count == 3:
+        assert end.status == 0, end.err
+        assert sorted(end.out.splitlines()) == ["training 0 2 0", "training 1 2 1"]
+    else:
+        assert (end.status, end.out) == (78, "")
+        assert "4 cuda devices expected, 3 found" in end.message

@@ -1,0 +1,131 @@
+"""The zipapp and the script beside it: the same bytes everywhere, and they run wherever there is a Python >= 3.9."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from entrypoint.machines import Box, devices, script, uuid
+from k8sel import zipapp
+
+REPOSITORY = Path(zipapp.__file__).parent.parent
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+
+
+def python(version: str) -> str:
+    """A Python of that version; a version manager's shim may be on PATH without the version behind it."""
+    for found in (
+        shutil.which(f"python{version}"),
+        *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")),
+    ):
+        ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+        if (
+            found
+            and subprocess.run([found, "-c", ask], capture_output=True, check=False).stdout.strip() == version.encode()
+        ):
+            return found
+    pytest.skip(f"no python{version} here")
+
+
+def test_two_builds_are_equal() -> None:
+    assert zipapp.build() == zipapp.build()
+
+
+def test_it_is_small_enough() -> None:
+    assert len(zipapp.build()) < 64 * 1024
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version not in ("3.9", "3.10")])
+def test_the_same_bytes_on(version: str) -> None:
+    show = "import hashlib; from k8sel import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
+    environ = {
+        "PYTHONPATH": str(REPOSITORY),
+        "PATH": os.defpath,
+        "TZ": "Pacific/Auckland",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    out = subprocess.run([python(version), "-c", show], env=environ, capture_output=True, text=True, check=True).stdout
+    assert out.strip() == hashlib.sha256(zipapp.build()).hexdigest()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_runs_on(version: str, nvml_box: Box) -> None:
+    end = nvml_box.start(expect=devices(2, 0, count=3), python=python(version))
+    assert end.mask == f"{uuid(0)},{uuid(2)}"
+    assert end.receipt["python"].startswith(f"{version}.")
+    stopped = nvml_box.start(expect=devices(0, count=4), python=python(version))
+    assert (stopped.status, stopped.out) == (78, "")
+
+
+def test_an_older_python_says_so(box: Box) -> None:
+    start = "import sys; sys.version_info = (3, 8, 1); sys.path.insert(0, sys.argv.pop(1)); import start"
+    archive = str(box.entrypoint / zipapp.ARCHIVE)
+    done = subprocess.run([sys.executable, "-c", start, archive], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert "the image's Python is 3.8, and the entrypoint needs 3.9 or newer" in done.stderr
+
+
+def test_it_holds_only_what_it_reads() -> None:
+    with zipfile.ZipFile(BytesIO(zipapp.build())) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        rows = json.loads(archive.read("k8sel/data/accelerators.json"))
+    assert names == sorted(names)
+    assert {name.split("/")[1] for name in names if "/" in name} == {"__init__.py", "entrypoint", "data"}
+    assert rows["cuda"]["maskEnv"] == "CUDA_VISIBLE_DEVICES"
+    assert "source" not in rows["cuda"]
+
+
+def test_prose_is_left_out_and_lines_keep_their_numbers() -> None:
+    source = '"""A."""\n\n# why\nX = "# no comment"\n\n\ndef f():\n    """B.\n\n    C.\n    """\n    return 1  # two\n'
+    stripped = zipapp.without_prose(source)
+    assert stripped == '\n\n\nX = "# no comment"\n\n\ndef f():\n\n\n\n\n    return 1  # two\n'
+    for file in (REPOSITORY / "k8sel" / "entrypoint").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        lines = {node.lineno for node in ast.walk(ast.parse(zipapp.without_prose(text))) if isinstance(node, ast.stmt)}
+        assert lines <= {node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)}
+
+
+def run_script(box: Box, path: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {**box.environ(devices(2, 0), {}), "PATH": path}
+    command = ["/bin/sh", str(box.entrypoint / zipapp.SCRIPT), *words]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_the_script_finds_python_on_the_path(nvml_box: Box, tmp_path: Path) -> None:
+    (tmp_path / "python3").symlink_to(sys.executable)
+    done = run_script(
+        nvml_box, f"{tmp_path}:{os.defpath}", "--", "sh", "-c", 'echo "$CUDA_VISIBLE_DEVICES" "$@"', "x", "a b", ""
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{uuid(0)},{uuid(2)} a b \n"
+
+
+def test_the_script_with_a_python_that_fails(nvml_box: Box, tmp_path: Path) -> None:
+    script(tmp_path / "python3", "exit 5")
+    assert run_script(nvml_box, f"{tmp_path}:{os.defpath}", "true").returncode == 5
+
+
+def test_an_image_without_python(box: Box, tmp_path: Path) -> None:
+    text = zipapp.start_script()
+    for folder in ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin"):
+        text = text.replace(f"{folder}/python3", "/nowhere/python3")
+    start = script(tmp_path / "entrypoint", text)
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "/bin/cat")
+    done = subprocess.run([start, "env"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr.startswith("k8sel: the image has no python3: use an image with python3 >= 3.9")
+    check = subprocess.run([start, "check"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    found = json.loads(check.stdout.removeprefix("k8sel-report: "))
+    assert (found["node"], found["ok"]) == (os.uname().nodename, False)
+    assert found["problems"][0].startswith("the image has no python3")
