@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,13 +28,15 @@ def delete(
     """Deletes the job and its ConfigMaps; what was deleted, () when there was nothing and ``missing_ok``."""
     job = find_job(cluster, ref)
     try:
+        parts = _parts(cluster, ref)  # before the job goes: the garbage collector may be quicker than we are
         gone = [_delete_job(cluster, job, propagation)] if job else []
-        gone += _delete_parts(cluster, ref.name, ref.place(cluster))
+        for part in parts:
+            _delete(cluster, core_path("configmaps", part.namespace, part.name), "Background")
     except Refused as refused:
         raise trouble.clearly(cluster, refused) from refused
-    if not gone and not missing_ok:
+    if not gone and not parts and not missing_ok:
         raise not_found(cluster, ref)
-    return tuple(gone)
+    return (*gone, *parts)
 
 
 def _delete_job(cluster: Cluster, job: LiveJob, propagation: Propagation) -> Deleted:
@@ -43,13 +44,12 @@ def _delete_job(cluster: Cluster, job: LiveJob, propagation: Propagation) -> Del
     return Deleted(kind=job.kind.kind, name=job.name, namespace=job.namespace)
 
 
-def _delete_parts(cluster: Cluster, job: str, namespace: str) -> Iterator[Deleted]:
-    """The garbage collector would take them too; those of an apply that broke off have no owner yet."""
-    maps = request(cluster, "GET", core_path("configmaps", namespace), query=own_selector(job)).object
-    for each in maps.get("items", []):
-        name = each["metadata"]["name"]
-        _delete(cluster, core_path("configmaps", namespace, name), "Background")
-        yield Deleted(kind="ConfigMap", name=name, namespace=namespace)
+def _parts(cluster: Cluster, ref: JobRef) -> list[Deleted]:
+    """The ConfigMaps that came with the job: those of an apply that broke off have no owner, and would stay."""
+    namespace = ref.place(cluster)
+    maps = request(cluster, "GET", core_path("configmaps", namespace), query=own_selector(ref.name)).object
+    names = [each["metadata"]["name"] for each in maps.get("items") or ()]
+    return [Deleted(kind="ConfigMap", name=name, namespace=namespace) for name in names]
 
 
 def _delete(cluster: Cluster, path: str, propagation: Propagation) -> None:

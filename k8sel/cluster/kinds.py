@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-JOB_LABEL = "k8sel.dev/job"  # on what belongs to a job
+from k8sel.names import LABEL_JOB
+
 _OPERATOR_LABEL = "training.kubeflow.org/job-name"  # on every pod, by both operators
 
 
@@ -85,4 +86,4 @@ def pod_selector(job: str) -> dict[str, str]:
 
 def own_selector(job: str) -> dict[str, str]:
     """The query that finds the ConfigMaps that came with a job."""
-    return {"labelSelector": f"{JOB_LABEL}={job}"}
+    return {"labelSelector": f"{LABEL_JOB}={job}"}
