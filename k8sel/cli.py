@@ -7,18 +7,17 @@ Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__
-from k8sel.errors import Kind, K8selError, Problem, SpecError
+from k8sel import __version__, cli_cluster
+from k8sel.errors import K8selError
+from k8sel.options import File, Files, Quiet, choice, plans, read, usage, warn
 
 if TYPE_CHECKING:
     from k8sel.load import Job
-    from k8sel.plan import JobPlan
 
 app = typer.Typer(
     name="k8sel",
@@ -27,10 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
-File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
 
 
 def main() -> None:
@@ -65,13 +60,16 @@ def _options(
 @app.command()
 def init(
     launcher: Annotated[str, typer.Option("-l", "--launcher", help="How it is launched.")] = "torchrun",
-    accelerator: Annotated[str, typer.Option("-a", "--accelerator", help="A row of the accelerator table.")] = "cuda",
+    accelerator: Annotated[
+        str | None, typer.Option("-a", "--accelerator", help="A row of the accelerator table; default: its first.")
+    ] = None,
     file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("job.yaml"),
 ) -> None:
     """Write a commented starter file."""
+    from k8sel.accelerators import ROWS
     from k8sel.starter import starter
 
-    text = starter(launcher, accelerator)
+    text = starter(launcher, accelerator or next(iter(ROWS)))
     if str(file) == "-":
         sys.stdout.write(text)
         return
@@ -79,9 +77,9 @@ def init(
         with file.open("x", encoding="utf-8") as output:
             output.write(text)
     except FileExistsError:
-        raise _usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
+        raise usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
     except OSError as error:
-        raise _usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
     print(f"{file} is written. Next: k8sel plan {file}")
 
 
@@ -107,8 +105,8 @@ def validate(
     from k8sel import api
 
     count = 0
-    for job in _read(files):
-        _warn(api.check(job, namespace_policy=namespace_policy), quiet)
+    for job in read(files):
+        warn(api.check(job, namespace_policy=namespace_policy), quiet)
         count += 1
     if not quiet:
         print(f"{count} {'job is' if count == 1 else 'jobs are'} valid")
@@ -124,9 +122,9 @@ def plan(
     """Show every decision: node, rank, device, mask, threads."""
     from k8sel import show
 
-    _choice("-o", output, ("table", "json"))
-    _choice("--door", door, ("kubernetes", "run"))
-    for job_plan in _plans([file], quiet, door=door):
+    choice("-o", output, ("table", "json"))
+    choice("--door", door, ("kubernetes", "run"))
+    for job_plan in plans(read([file]), quiet, door=door):
         show.plan(job_plan, output)
 
 
@@ -139,26 +137,30 @@ def render(
     """Print the Kubernetes objects; needs no cluster."""
     from k8sel import api, yamlio
 
-    _choice("-o", output, ("yaml", "json"))
-    objects = [item for job_plan in _plans(files, quiet) for item in api.render(job_plan)]
+    choice("-o", output, ("yaml", "json"))
+    objects = [item for job_plan in plans(read(files), quiet) for item in api.render(job_plan)]
     sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
 
 
 @app.command()
 def run(
     file: File,
-    nodes: Annotated[int | None, typer.Option(help="Take this many nodes instead of the file's; only 1 runs here.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="Take this many nodes instead of the file's; only 1 runs here.")
+    ] = None,
     override_env: Annotated[
         bool, typer.Option("--override-env", help="Go on although the shell has a mask; it is replaced for the job.")
     ] = False,
-    show_command: Annotated[bool, typer.Option("--print", help="Print the command and its variables; start nothing.")] = False,
+    show_command: Annotated[
+        bool, typer.Option("--print", help="Print the command and its variables; start nothing.")
+    ] = False,
     show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the job as processes on this machine; the exit status is the program's."""
     from k8sel import local, show
 
-    (job_plan,) = _plans([file], quiet, door="run", nodes=nodes)
+    (job_plan,) = plans(_one(file), quiet, door="run", nodes=nodes)
     command = local.command(job_plan, override_env=override_env)
     if show_command:
         print(command)
@@ -169,49 +171,12 @@ def run(
     local.execute(command)
 
 
-def _plans(files: list[str], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
-    from k8sel import api
-
-    for job in _read(files):
-        job_plan = api.plan(job, door=door, nodes=nodes)
-        _warn(job_plan.warnings, quiet)
-        yield job_plan
-
-
-def _read(files: list[str]) -> list[Job]:
-    """The jobs of all files; the problems of all files are raised together."""
-    from k8sel.load import load
-
-    jobs: list[Job] = []
-    problems: list[Problem] = []
-    for file in files:
-        try:
-            jobs += load(_text(file), "<stdin>" if file == "-" else file)
-        except SpecError as error:
-            problems += error.problems
-    if problems:
-        raise SpecError(problems)
+def _one(file: str) -> list[Job]:
+    jobs = read([file])
+    if len(jobs) != 1:
+        raise usage(f"{file} holds {len(jobs)} jobs, and `run` starts one", "one job a file")
     return jobs
 
 
-def _text(file: str) -> bytes:
-    if file == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise _usage(f"{file} cannot be read: {error.strerror}", "`k8sel init` writes a starter file") from None
-
-
-def _choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SpecError([Problem(kind=Kind.NOT_SUPPORTED, path=(option,), message=f"'{value}'; allowed: {', '.join(allowed)}")])
-
-
-def _usage(message: str, hint: str) -> SpecError:
-    return SpecError([Problem(kind=Kind.INVALID, path=(), message=message, hint=hint)])
-
-
-def _warn(problems: tuple[Problem, ...] | list[Problem], quiet: bool) -> None:
-    for problem in problems if not quiet else ():
-        print(problem, file=sys.stderr)
+for _command in (cli_cluster.apply, cli_cluster.delete, cli_cluster.status, cli_cluster.logs):
+    app.command()(_command)

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sel import accelerators
@@ -76,7 +77,7 @@ def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:
 
 def _path(environ: Mapping[str, str]) -> str:
     """PATH, with the programs of this Python's own environment behind it: k8sel may be called by its full path."""
-    return os.pathsep.join([environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+    return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _value(entry: Mapping[str, object]) -> str:

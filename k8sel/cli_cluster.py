@@ -1,0 +1,205 @@
+"""The commands that talk to a cluster: options become one library call, and what it reports is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from k8sel.errors import Kind, Problem, SpecError
+from k8sel.options import Files, Quiet, choice, plans, read, warn
+
+if TYPE_CHECKING:
+    from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Outcome, Status
+    from k8sel.load import Job
+
+Result = TypeVar("Result")
+
+Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
+Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
+JobKind = Annotated[str | None, typer.Option("--kind", help="PyTorchJob or MPIJob, where one name has both.")]
+Target = Annotated[str, typer.Argument(help="A job's name, or its file.", metavar="JOB|FILE")]
+EXIT_BY_RESULT = {"succeeded": 0, "failed": 1, "timeout": 124}
+
+
+def apply(
+    files: Files,
+    namespace: Namespace = None,
+    context: Context = None,
+    dry_run: Annotated[
+        str | None, typer.Option(help="server: the cluster checks everything and keeps nothing.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status tells its end.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --wait: seconds after which it ends with 124.")] = None,
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put jobs on the cluster by server-side apply; the second time, nothing changes."""
+    from k8sel import cluster
+
+    choice("--dry-run", dry_run or "server", ("server",))
+    _no_wait_without_job(wait, timeout, dry_run)
+    jobs = read(files)
+    at = cluster.connect(context, namespace)
+    how = _How(namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, quiet=quiet)
+    applied = [_apply_one(at, job, how) for job in jobs]
+    if wait:
+        sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _How:
+    """How to apply, as the options say."""
+
+    namespace: str | None
+    dry_run: bool
+    force: bool
+    quiet: bool
+
+
+def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None) -> None:
+    if wait and dry_run:
+        message, hint = "a dry run keeps no job that could be waited for", "--wait or --dry-run, not both"
+    elif timeout is not None and not wait:
+        message, hint = "there is nothing to time without --wait", "add --wait"
+    else:
+        return
+    path = "--wait" if dry_run else "--timeout"
+    raise SpecError([Problem(kind=Kind.INVALID, path=(path,), message=message, hint=hint)])
+
+
+def _apply_one(at: Cluster, job: Job, how: _How) -> JobRef:
+    from k8sel import api, cluster
+
+    where = how.namespace or job.file.metadata.namespace or at.namespace
+    _obey_policy(at, job, where, how.quiet)
+    job_plan = next(plans([job], how.quiet))
+    options = cluster.Options(
+        namespace=how.namespace,
+        job=job.document.data,
+        dry_run=how.dry_run,
+        force=how.force,
+        progress=_progress(how.quiet),
+    )
+    for each in _located(lambda: cluster.apply(at, api.render(job_plan), options), job):
+        _report(each, how)
+    return cluster.JobRef(name=job_plan.name, namespace=where, kind=job_plan.target)
+
+
+def _obey_policy(at: Cluster, job: Job, namespace: str, quiet: bool) -> None:
+    """Says before what the namespace's Pod Security would refuse later, in a pod that never comes."""
+    from k8sel import api, cluster
+
+    level = cluster.pod_security(at, namespace)
+    if level is not None:
+        warn(api.check(job, namespace_policy=level), quiet)
+
+
+def _located(call: Callable[[], Result], job: Job) -> Result:
+    """``call``; what the server refuses gets its place in the job file."""
+    from k8sel.cluster import Refusal
+
+    try:
+        return call()
+    except Refusal as refusal:
+        raise refusal.located(job.document.locate) from refusal
+
+
+def _report(applied: Applied, how: _How) -> None:
+    for warning in applied.warnings if not how.quiet else ():
+        print(f"warning: {warning}", file=sys.stderr)
+    note = " (dry run)" if how.dry_run else ""
+    print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
+
+
+def _progress(quiet: bool) -> Callable[[str], None]:
+    return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
+    """Follows one job to its end; its exit status."""
+    from k8sel import cluster, show_status
+
+    outcome: Outcome = cluster.wait(
+        at, ref, timeout=timeout, on_change=lambda status: _progress(quiet)(show_status.line(status))
+    )
+    if outcome.result == "failed":
+        print(show_status.failure(outcome.status), file=sys.stderr)
+    if outcome.result == "timeout":
+        print(f"k8sel: {ref.name} is not done after {timeout:g} s: {show_status.line(outcome.status)}", file=sys.stderr)
+    return EXIT_BY_RESULT[outcome.result]
+
+
+def delete(
+    jobs: Annotated[list[str], typer.Argument(help="Jobs' names, or their files.", metavar="JOB|FILE...")],
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="A job that is not there is no error.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Delete jobs, their pods, and what was made for them."""
+    from k8sel import cluster
+
+    at = cluster.connect(context, namespace)
+    for ref in [ref for name in jobs for ref in _refs(name, namespace, kind)]:
+        for gone in cluster.delete(at, ref, missing_ok=ignore_not_found):
+            if not quiet:
+                print(f"{gone.kind} {gone.namespace}/{gone.name} deleted")
+
+
+def status(
+    job: Target,
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+) -> None:
+    """Show a job's conditions and pods, why it waits, and what a failed rank said."""
+    from k8sel import cluster, show_status
+
+    choice("-o", output, ("table", "json"))
+    at = cluster.connect(context, namespace)
+    for ref in _refs(job, namespace, kind):
+        found: Status = cluster.status(at, ref)
+        show_status.status(found, output)
+
+
+def logs(
+    job: Target,
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Until the job has ended.")] = True,
+) -> None:
+    """Print every node's log, prefixed with the node, as the lines come."""
+    from k8sel import cluster
+
+    at = cluster.connect(context, namespace)
+    for ref in _refs(job, namespace, kind):
+        cluster.logs(at, ref, follow=follow, on_line=_print_line)
+
+
+def _print_line(line: LogLine) -> None:
+    print(f"{line.node} | {line.text}", flush=True)
+
+
+def _refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
+    """What ``name`` means: a job of this name, or each job in this file."""
+    from pathlib import Path
+
+    from k8sel.cluster import JobRef
+
+    if name != "-" and not Path(name).is_file():
+        return [JobRef(name=name, namespace=namespace, kind=kind)]
+    return [
+        JobRef(name=job.file.metadata.name, namespace=namespace or job.file.metadata.namespace, kind=kind)
+        for job in read([name])
+    ]

@@ -1,0 +1,74 @@
+"""What the commands share: the options' types, reading job files, warnings. Prints to standard error only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from k8sel.errors import Kind, Problem, SpecError
+
+if TYPE_CHECKING:
+    from k8sel.load import Job
+    from k8sel.plan import JobPlan
+
+Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
+File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
+
+
+def plans(jobs: Iterable[Job], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
+    """Each job, decided; its warnings are printed."""
+    from k8sel import api
+
+    for job in jobs:
+        job_plan = api.plan(job, door, nodes=nodes)
+        warn(job_plan.warnings, quiet)
+        yield job_plan
+
+
+def read(files: Sequence[str]) -> list[Job]:
+    """The jobs of all files; the problems of all files are raised together."""
+    from k8sel.load import load
+
+    jobs: list[Job] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            jobs += load(text(file), "<stdin>" if file == "-" else file)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return jobs
+
+
+def text(file: str) -> bytes:
+    """What is in ``file``; - is standard input."""
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise usage(f"{file} cannot be read: {error.strerror}", "`k8sel init` writes a starter file") from None
+
+
+def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuses a value that is none of ``allowed``."""
+    if value not in allowed:
+        message = f"'{value}'; allowed: {', '.join(allowed)}"
+        raise SpecError([Problem(kind=Kind.NOT_SUPPORTED, path=(option,), message=message)])
+
+
+def usage(message: str, hint: str) -> SpecError:
+    """A wrong call, which no field of a file is to blame for."""
+    return SpecError([Problem(kind=Kind.INVALID, path=(), message=message, hint=hint)])
+
+
+def warn(problems: Iterable[Problem], quiet: bool) -> None:
+    """Prints warnings, unless they are not wanted."""
+    for problem in problems if not quiet else ():
+        print(problem, file=sys.stderr)

@@ -1,0 +1,122 @@
+"""The command line as a user meets it: whole processes, their output and their exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JOB = EXAMPLES / "ordered-torchrun.yaml"
+COMMANDS = ["init", "schema", "validate", "plan", "render", "apply", "delete", "status", "logs", "run"]
+
+
+def k8sel(*args: str, text: str | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "k8sel", *args], input=text, capture_output=True, text=True, check=False, cwd=cwd
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = k8sel(command, "--help")
+    assert result.returncode == 0
+    assert "Usage:" in result.stdout
+
+
+def test_help_lists_exactly_these_commands() -> None:
+    from k8sel.cli import app
+
+    assert sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback) == sorted(COMMANDS)
+
+
+def test_version() -> None:
+    from k8sel import __version__
+
+    assert k8sel("--version").stdout == f"k8sel {__version__}\n"
+
+
+@pytest.mark.parametrize("program", ["k8sel", "kubectl-k8sel", "k8sel-entrypoint"])
+def test_the_programs_are_installed(program: str) -> None:
+    result = subprocess.run([Path(sys.executable).parent / program, "--help"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+
+
+def test_init_writes_a_file_that_renders(tmp_path: Path) -> None:
+    assert k8sel("init", cwd=tmp_path).stdout == "job.yaml is written. Next: k8sel plan job.yaml\n"
+    assert k8sel("render", "job.yaml", cwd=tmp_path).returncode == 0
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("mine")
+    result = k8sel("init", cwd=tmp_path)
+    assert (result.returncode, (tmp_path / "job.yaml").read_text()) == (2, "mine")
+    assert result.stderr == "invalid: job.yaml exists already. Hint: k8sel init ... OTHER.yaml, or remove job.yaml\n"
+
+
+def test_render_reads_standard_input_and_several_files() -> None:
+    alone = k8sel("render", "-q", str(JOB)).stdout
+    assert k8sel("render", "-q", "-", text=JOB.read_text()).stdout == alone
+    both = k8sel("render", "-q", str(JOB), str(EXAMPLES / "mpi.yaml")).stdout
+    assert both.startswith(alone)
+    assert both.count("\nkind: ") == 4
+
+
+def test_render_json_is_one_list() -> None:
+    assert json.loads(k8sel("render", "-q", "-o", "json", str(JOB)).stdout)["kind"] == "List"
+
+
+def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(JOB.read_text().replace("launcher: torchrun", "launcher: torchruns"))
+    result = k8sel("render", "a.yaml", "b.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["a.yaml", "b.yaml"]
+
+
+def test_a_missing_file_is_a_message() -> None:
+    result = k8sel("plan", "nowhere.yaml")
+    assert result.returncode == 2
+    assert result.stderr == (
+        "invalid: nowhere.yaml cannot be read: No such file or directory. Hint: `k8sel init` writes a starter file\n"
+    )
+
+
+def test_a_wrong_choice_names_the_allowed_ones() -> None:
+    result = k8sel("render", "-o", "xml", str(JOB))
+    assert (result.returncode, result.stderr) == (2, "-o: not supported: 'xml'; allowed: yaml, json.\n")
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    command = f"{sys.executable} -m k8sel render -q {' '.join([str(JOB)] * 50)} | head -n 1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+
+
+def test_plan_json_and_table_agree() -> None:
+    plan = json.loads(k8sel("plan", "-q", "-o", "json", str(JOB)).stdout)
+    table = k8sel("plan", "-q", str(JOB)).stdout
+    ranks = [(node["name"], rank["rank"]) for node in plan["nodes"] for rank in node["ranks"]]
+    rows = [tuple(line.split()[:2]) for line in table.splitlines()[2 : 2 + len(ranks)]]
+    assert rows == [(name, str(rank)) for name, rank in ranks]
+
+
+def test_rendering_imports_neither_client() -> None:
+    code = (
+        "import sys; sys.argv = ['k8sel', 'render', '-q', sys.argv[1]]\n"
+        "from k8sel.cli import app; app(standalone_mode=False)\n"
+        "bad = {'kubernetes', 'docker', 'jsonschema', 'rich', 'urllib3'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {bad}' if bad else 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, str(JOB)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_readme_shows_the_real_plan() -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    shown = readme.split("$ k8sel plan examples/ordered-torchrun.yaml\n")[1].split("```")[0]
+    result = k8sel("plan", "examples/ordered-torchrun.yaml", cwd=EXAMPLES.parent)
+    assert shown == result.stderr + result.stdout
