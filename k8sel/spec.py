@@ -38,8 +38,10 @@ Quantity = Annotated[
     int | float | str,
     Meta(description="A Kubernetes quantity: a number or a string such as 500m, 16Gi.", examples=["16Gi", 8]),
 ]
-Positive = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
+INT32 = 2**31 - 1  # what Kubernetes keeps most numbers in
+Positive = Annotated[int, Meta(ge=1, le=INT32)]
+NotNegative = Annotated[int, Meta(ge=0, le=INT32)]
+MAX_PER_NODE = 1024  # devices or processes of one node: more than any machine has, little enough to list
 
 
 class _Model(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -65,10 +67,10 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             examples=["cuda", "cpu"],
         ),
     ]
-    count: Annotated[NotNegative, Meta(description="Devices that each node is asked for.")] | None = None
+    count: Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Devices that each node is asked for.")] | None = None
     devices: (
         Annotated[
-            tuple[NotNegative, ...],
+            tuple[Annotated[int, Meta(ge=0, le=MAX_PER_NODE - 1)], ...],
             Meta(
                 description="Those that the processes use, in this order: local rank r gets devices[r]. [] is none.",
                 examples=[[2, 0]],
@@ -140,7 +142,7 @@ class Mpi(_Model, frozen=True, kw_only=True):
     """MPI settings; only with launcher mpirun."""
 
     implementation: Annotated[MpiName, Meta(description="Which MPI the image has.")] | None = None
-    ssh_port: Annotated[Positive, Meta(le=65535, description="Port of sshd; default 2222.")] | None = None
+    ssh_port: Annotated[int, Meta(ge=1, le=65535, description="Port of sshd; default 2222.")] | None = None
     ssh_auth_mount_path: (
         Annotated[
             str,
@@ -208,8 +210,10 @@ class Spec(_Model, frozen=True, kw_only=True):
     ]
     launcher: Annotated[LauncherName, Meta(description="What starts the processes and makes them one group.")]
     target: Annotated[TargetName, Meta(description="Kind of the job; default: the launcher's.")] | None = None
-    nodes: Annotated[Positive, Meta(description="Pods that compute.")] | None = None
-    processes_per_node: Annotated[Positive, Meta(description="Default: the number of devices.")] | None = None
+    nodes: Annotated[int, Meta(ge=1, le=10_000, description="Pods that compute.")] | None = None
+    processes_per_node: (
+        Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
+    ) = None
     accelerator: Annotated[Accelerator, Meta(description="Which devices, how many, and in which order.")]
     cpu: Annotated[Cpu, Meta(description="CPU threads of one process.")] = Cpu()
     resources: Annotated[

@@ -1,0 +1,218 @@
+"""Which devices: what the numbers, the row of the table and the processes have to agree on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from k8sel.accelerators import ROWS, Row
+from k8sel.errors import Problem
+from k8sel.rules.common import (
+    LABEL_RULE,
+    LABEL_VALUE,
+    Rule,
+    did_you_mean,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    numbers,
+)
+from k8sel.spec import JobFile
+
+AUTO = "auto"  # the machine's own kind of device
+HERE = ("spec", "accelerator")
+
+
+def _row(job: JobFile) -> Row | None:
+    return ROWS.get(job.spec.accelerator.type)
+
+
+def _device_row(job: JobFile) -> Row | None:
+    """The row, where it is one of devices that can be counted."""
+    row = _row(job)
+    return row if row and row.is_device else None
+
+
+def known_type(job: JobFile, door: str) -> Iterator[Problem]:
+    """The type is a row of the table, or `auto` where the machine is at hand."""
+    name, path = job.spec.accelerator.type, (*HERE, "type")
+    types = [row.name for row in ROWS.values() if row.in_container or door == "run"]
+    if name == AUTO and door != "run":
+        yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
+    elif name != AUTO and name not in ROWS:
+        yield not_supported(path, name, types, did_you_mean(name, types))
+
+
+def in_a_container(job: JobFile, door: str) -> Iterator[Problem]:
+    """Some devices cannot be given to a container at all."""
+    row = _row(job)
+    if row and not row.in_container and door != "run":
+        yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
+
+
+def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
+    """A type without devices has none to count or to name."""
+    row, asked = _row(job), job.spec.accelerator
+    if row and not row.is_device and row.in_container and (asked.count or asked.devices):
+        wanted = max(asked.count or 0, len(asked.devices or ()))
+        message = f"type {row.name} has no devices, and {wanted} {'are' if wanted > 1 else 'is'} asked for"
+        yield forbidden(HERE, message, "leave count and devices out")
+
+
+def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
+    """A machine's built-in device is one."""
+    row = _row(job)
+    if row and not row.is_device and not row.in_container and (job.spec.accelerator.count or 0) > 1:
+        yield invalid((*HERE, "count"), f"a machine has one {row.title}", "count: 1")
+
+
+def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
+    """Each named device is one of those asked for."""
+    asked = job.spec.accelerator
+    count, devices = asked.count or 0, asked.devices or ()
+    top = max(devices, default=-1)
+    if not devices or count > top or _row_without_devices(job):
+        return
+    fits = len(devices) <= count and len(set(devices)) == len(devices)
+    other = f", or devices: {numbers(_ranks(devices))}" if fits else ""
+    message = f"device {top} needs count > {top}, and count is {count}"
+    yield invalid((*HERE, "devices"), message, f"count: {top + 1}{other}")
+
+
+def _row_without_devices(job: JobFile) -> bool:
+    row = _row(job)
+    return row is not None and not row.is_device
+
+
+def _ranks(devices: Sequence[int]) -> list[int]:
+    """The same order among the first devices: ``[5, 2]`` is ``[1, 0]``."""
+    ordered = sorted(devices)
+    return [ordered.index(device) for device in devices]
+
+
+def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
+    """No device is two processes' own."""
+    devices = job.spec.accelerator.devices or ()
+    for index, device in enumerate(devices):
+        if device in devices[:index]:
+            message = f"device {device} is devices[{devices.index(device)}] already"
+            yield duplicate((*HERE, "devices", index), message, "name each device once")
+
+
+def none_of_some(job: JobFile, door: str) -> Iterator[Problem]:
+    """No device is no device: nothing is asked for either."""
+    asked = job.spec.accelerator
+    if asked.devices == () and asked.count and not _row_without_devices(job):
+        message = f"no device is used, and count asks for {asked.count}"
+        yield invalid((*HERE, "count"), message, "leave count out, or name the devices to use")
+
+
+def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
+    """Not more processes than devices."""
+    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
+    if devices and processes > len(devices):
+        message = f"{processes} processes, and a node's processes have {len(devices)} devices"
+        hint = f"processesPerNode: {len(devices)}, or accelerator.count: {processes}"
+        yield invalid(("spec", "processesPerNode"), message, hint)
+
+
+def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
+    """With isolation `process` every process gets as many devices as the others."""
+    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
+    if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
+        message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
+        possible = [number for number in range(1, len(devices) + 1) if len(devices) % number == 0]
+        yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
+
+
+def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
+    """Where a mask is a set, what a process sees is in the driver's own order."""
+    row, devices = _device_row(job), job.spec.accelerator.devices or ()
+    if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
+        message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
+        hint = f"devices: {numbers(sorted(devices))}, or isolation: process, which gives each process a mask of its own"
+        yield invalid((*HERE, "devices"), message, hint)
+
+
+def _shares(job: JobFile) -> list[Sequence[int]]:
+    """What each process of a node sees."""
+    devices, processes = job.spec.accelerator.devices or (), job.spec.processes_per_node or 1
+    if job.spec.accelerator.isolation != "process":
+        return [devices]
+    size = max(len(devices) // processes, 1)
+    return [devices[start : start + size] for start in range(0, len(devices), size)]
+
+
+def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+    """How numbers count is the driver's: only some can be told."""
+    row, order = _row(job), job.spec.accelerator.order or "pci"
+    if row and order != "pci" and order not in row.order_env:
+        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"{row.title} counts one way only")
+
+
+def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
+    """A resource is another name for the same kind of device."""
+    asked, row = job.spec.accelerator, _row(job)
+    path = (*HERE, "resource")
+    if not row or asked.resource is None:
+        return
+    if row.resource_pattern is None:
+        yield forbidden(path, f"type {row.name} has no devices to ask for", "leave it out")
+    elif not re.fullmatch(row.resource_pattern, asked.resource):
+        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
+        hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
+        yield invalid(path, f'"{asked.resource}" is not a resource of type {row.name}', hint)
+    elif asked.allocation == "host":
+        yield forbidden(path, "allocation host asks for no resource", "leave resource out, or allocation: devicePlugin")
+
+
+def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
+    """Only some container runtimes take devices by number."""
+    row = _device_row(job)
+    if row and job.spec.accelerator.allocation == "host" and row.exposure_env is None and door != "run":
+        message = f"no variable says which of a host's {row.title}s enter a container"
+        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
+
+
+def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
+    """A product is a label of the nodes."""
+    row, asked = _row(job), job.spec.accelerator
+    if row and asked.product and row.product_label is None:
+        message = f"nodes have no label that tells the product of type {row.name}"
+        yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
+    for index, product in enumerate(asked.product):
+        if not LABEL_VALUE.fullmatch(product):
+            yield invalid((*HERE, "product", index), f'"{product}": {LABEL_RULE}', _product_hint(row))
+
+
+def _product_hint(row: Row | None) -> str:
+    label = row.product_label if row else None
+    return f"kubectl get nodes -L {label} shows the values" if label else ""
+
+
+def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
+    """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
+    asked = job.spec.accelerator
+    if door == "docker" and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
+        message = "with several nodes on one machine, node k uses the k-th part of its devices"
+        yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
+
+
+RULES: tuple[Rule, ...] = (
+    known_type,
+    in_a_container,
+    no_devices_to_name,
+    only_one_device,
+    enough_devices,
+    each_device_once,
+    none_of_some,
+    processes_fit,
+    equal_shares,
+    mask_order,
+    order_is_known,
+    resource_is_the_rows,
+    host_allocation,
+    product_is_labelled,
+    one_machine,
+)

@@ -1,0 +1,133 @@
+"""Variables: well-formed, each once, and none that k8sel, an operator or a launcher writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from k8sel import accelerators
+from k8sel.errors import Problem
+from k8sel.rules.common import Rule, duplicate, forbidden, invalid, required, warning
+from k8sel.spec import EnvVar, JobFile
+
+SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_REFERENCE = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+
+_OPERATOR = "the operator writes it after the file's own, and the last one counts"
+_LAUNCHER = "the launcher gives each process its own"
+_MPI = "the operator writes it, and mpirun's command line says the rest"
+# Beginnings of names (whole names end in "=") -> why they are not the file's, and what says it instead.
+OWNED: dict[str, tuple[str, str]] = {
+    "K8SEL_": ("k8sel's entrypoint uses it", "entrypoint and accelerator say what it says"),
+    "PET_": (_OPERATOR, "nodes, processesPerNode and policy.maxRestarts say it"),
+    "MASTER_ADDR=": (_OPERATOR, "leave it out"),
+    "MASTER_PORT=": (_OPERATOR, "leave it out"),
+    "WORLD_SIZE=": (_LAUNCHER, "nodes and processesPerNode say it"),
+    "RANK=": (_LAUNCHER, "leave it out"),
+    "LOCAL_RANK=": (_LAUNCHER, "leave it out"),
+    "LOCAL_WORLD_SIZE=": (_LAUNCHER, "processesPerNode says it"),
+    "NODE_RANK=": (_LAUNCHER, "leave it out"),
+    "GROUP_RANK=": (_LAUNCHER, "leave it out"),
+    "OMP_NUM_THREADS=": ("k8sel counts the CPUs where the process runs", "cpu.threadsPerProcess"),
+    "OMPI_MCA_orte_": (_MPI, "leave it out"),
+    "OMPI_MCA_plm_": (_MPI, "leave it out"),
+    "PRTE_MCA_prte_default_hostfile=": (_MPI, "leave it out"),
+    "PRTE_MCA_prte_set_default_slots=": (_MPI, "processesPerNode says it"),
+    "PRTE_MCA_plm_": (_MPI, "leave it out"),
+    "I_MPI_HYDRA_HOST_FILE=": (_MPI, "leave it out"),
+    "I_MPI_HYDRA_BOOTSTRAP": (_MPI, "leave it out"),
+    "I_MPI_PERHOST=": (_MPI, "processesPerNode says it"),
+    "HYDRA_HOST_FILE=": (_MPI, "leave it out"),
+    "HYDRA_LAUNCH": (_MPI, "leave it out"),
+    "K_MPI_JOB_ROLE=": (_MPI, "leave it out"),
+}
+
+
+def _owner(name: str) -> tuple[str, str] | None:
+    """Why ``name`` is not the file's to set, and what says it instead."""
+    row = accelerators.owned_env().get(name)
+    if row:
+        return "k8sel writes it from what the container really holds", "accelerator.devices says which are used"
+    return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
+
+
+def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """A variable has one writer."""
+    for index, entry in enumerate(job.spec.env):
+        why = _owner(entry.name)
+        if why:
+            yield forbidden(("spec", "env", index, "name"), f"{entry.name} is not for the job file: {why[0]}", why[1])
+
+
+def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
+    """Kubernetes lets the last one count, and refuses both in a server-side apply."""
+    first: dict[str, int] = {}
+    for index, entry in enumerate(job.spec.env):
+        if first.setdefault(entry.name, index) != index:
+            message = f"{entry.name} is env[{first[entry.name]}] already"
+            yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
+
+
+def one_value(job: JobFile, door: str) -> Iterator[Problem]:
+    """Either a value, or where it is from."""
+    for index, entry in enumerate(job.spec.env):
+        given = [entry.value is not UNSET, entry.value_from is not UNSET]
+        if all(given):
+            message = f"{entry.name} has a value and a valueFrom"
+            yield forbidden(("spec", "env", index, "valueFrom"), message, "keep one of the two")
+        elif not any(given):
+            message = f"{entry.name} has neither a value nor a valueFrom"
+            yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
+
+
+def one_source(job: JobFile, door: str) -> Iterator[Problem]:
+    """A variable is read from one place."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.value_from is UNSET:
+            continue
+        path = ("spec", "env", index, "valueFrom")
+        if len(entry.value_from) != 1 or not entry.value_from.keys() <= set(SOURCES):
+            yield invalid(path, "it has to be exactly one source", f"one of {', '.join(SOURCES)}")
+
+
+def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
+    """What the operator writes comes after the file's own variables, so these cannot refer to it."""
+    for index, entry in enumerate(job.spec.env):
+        for name in _references(entry):
+            if f"{name}=".startswith(("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")):
+                message = f"$({name}) stays as it is: the operator writes {name} after the file's own variables"
+                hint = "read it in the program, or in a shell command as $" + name
+                yield invalid(("spec", "env", index, "value"), message, hint)
+
+
+def _references(entry: EnvVar) -> list[str]:
+    value = "" if entry.value is UNSET else entry.value
+    return _REFERENCE.findall(value.replace("$$", ""))
+
+
+def no_zero_byte(job: JobFile, door: str) -> Iterator[Problem]:
+    """The kernel ends a variable there."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.value is not UNSET and "\0" in entry.value:
+            yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
+
+
+def overwritten_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """training-operator appends PYTHONUNBUFFERED=1 (pkg/controller.v1/pytorch/envvar.go)."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":
+            message = "the operator sets PYTHONUNBUFFERED=1 in any case"
+            yield warning(("spec", "env", index, "value"), message, "leave it out")
+
+
+RULES: tuple[Rule, ...] = (
+    owned_names,
+    each_name_once,
+    one_value,
+    one_source,
+    references_are_known,
+    no_zero_byte,
+    overwritten_names,
+)

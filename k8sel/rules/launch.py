@@ -1,0 +1,157 @@
+"""What is started, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from k8sel.errors import Problem
+from k8sel.launchers import LAUNCHERS
+from k8sel.rules.common import Rule, forbidden, invalid, required, warning
+from k8sel.rules.quantity import amount
+from k8sel.spec import JobFile, Mpi
+
+COMMAND = ("spec", "command")
+# Programs that start the processes of a group: k8sel puts one of them around the command itself.
+STARTERS = frozenset(
+    ("torchrun", "accelerate", "accelerate-launch", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
+)
+MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
+_IN_SHELL = re.compile(rf"(?:^|[;&|]\s*|\bexec\s+)({'|'.join(map(re.escape, sorted(STARTERS)))})\s")
+_OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|standalone)(=.*)?")
+
+
+def target_serves(job: JobFile, door: str) -> Iterator[Problem]:
+    """A target starts the processes the way that the launcher needs."""
+    launcher, target = job.spec.launcher, job.spec.target
+    targets = LAUNCHERS[launcher].targets
+    if target is not None and target not in targets:
+        fitting = [name for name, other in LAUNCHERS.items() if target in other.targets]
+        message = f"a {target} cannot serve launcher {launcher}, which runs as {' or '.join(targets)}"
+        yield invalid(("spec", "target"), message, f"leave target out, or launcher: {' or '.join(fitting)}")
+
+
+def mpi_needs_mpirun(job: JobFile, door: str) -> Iterator[Problem]:
+    """MPI settings say nothing without MPI."""
+    if job.spec.launcher != "mpirun" and job.spec.mpi != Mpi():
+        message = f"launcher {job.spec.launcher} uses no MPI"
+        yield forbidden(("spec", "mpi"), message, "leave mpi out, or launcher: mpirun")
+
+
+def restarts_need_an_agent(job: JobFile, door: str) -> Iterator[Problem]:
+    """Only torch's agent starts processes again."""
+    if job.spec.policy.max_restarts and job.spec.launcher in ("mpirun", "python"):
+        message = f"launcher {job.spec.launcher} restarts no processes"
+        hint = "policy.backoffLimit, which restarts pods, or launcher: torchrun"
+        yield forbidden(("spec", "policy", "maxRestarts"), message, hint)
+
+
+def python_starts_one(job: JobFile, door: str) -> Iterator[Problem]:
+    """Without a launcher there is one process a node."""
+    processes = job.spec.processes_per_node or 1
+    if job.spec.launcher == "python" and processes > 1:
+        message = f"launcher python starts one process on a node, not {processes}"
+        yield invalid(("spec", "processesPerNode"), message, "launcher: torchrun, or leave processesPerNode out")
+
+
+def image_is_given(job: JobFile, door: str) -> Iterator[Problem]:
+    """A container needs an image."""
+    image = job.spec.image
+    if image is None and door != "run":
+        yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
+    elif image is not None and re.search(r"[\s\0]", image):
+        yield invalid(("spec", "image"), f"{image!r} has white space in it", "write the image's name only")
+
+
+def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
+    """A command is a list of words, its program first."""
+    command = job.spec.command
+    if not command[0].strip():
+        yield invalid((*COMMAND, 0), "the program's name is empty", "for example [python, train.py]")
+    elif len(command) == 1 and re.search(r"\s", command[0].strip()):
+        message = "this is one word with spaces in it, and would be looked for as a program of that name"
+        yield invalid((*COMMAND, 0), message, f"command: [{', '.join(command[0].split())}]")
+    for index, word in enumerate(command):
+        if "\0" in word:
+            yield invalid((*COMMAND, index), "a program's argument cannot hold a zero byte")
+
+
+def no_launcher_inside(job: JobFile, door: str) -> Iterator[Problem]:
+    """The command is what one runs on one device: a launcher within the launcher starts each process many times."""
+    index = _starter(job.spec.command)
+    if index is not None:
+        message = f"the launcher is put around the command, and {job.spec.command[index].split()[0]} is in it already"
+        hint = "write what runs on one device, for example [python, train.py]; spec.launcher says the rest"
+        yield forbidden((*COMMAND, index), message, hint)
+
+
+def _starter(command: Sequence[str]) -> int | None:
+    """Which word of ``command`` starts a group of processes."""
+    program = PurePosixPath(command[0]).name
+    if program in STARTERS:
+        return 0
+    for index, (word, following) in enumerate(pairwise(command)):
+        module = word == "-m" and following in MODULES and program.startswith("python")
+        script = word in ("-c", "-lc", "-ec") and program in ("sh", "bash") and _IN_SHELL.search(following)
+        if module or script:
+            return index + 1
+    return None
+
+
+def no_launcher_options(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun's options after the program's name reach the program, not torchrun."""
+    for index, word in enumerate(job.spec.command):
+        if _OPTION.fullmatch(word):
+            message = f"{word.partition('=')[0]} goes to the program, not to the launcher"
+            yield warning((*COMMAND, index), message, "nodes and processesPerNode say it to the launcher")
+
+
+def shares_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
+    """A mask for each process is written where the process starts."""
+    spec = job.spec
+    several = (spec.processes_per_node or 1) > 1 and bool(spec.accelerator.devices)
+    if spec.entrypoint.mode == "none" and spec.accelerator.isolation == "process" and several:
+        message = "isolation: process needs the entrypoint, which writes each process's own mask"
+        yield invalid(("spec", "entrypoint", "mode"), message, "mode: configMap, or isolation: node")
+
+
+def checks_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
+    """Nothing checks without the entrypoint."""
+    if job.spec.entrypoint.mode == "none" and job.spec.entrypoint.check == "warn":
+        message = "mode none checks nothing"
+        yield forbidden(("spec", "entrypoint", "check"), message, "leave check out, or mode: configMap")
+
+
+def ssh_settings(job: JobFile, door: str) -> Iterator[Problem]:
+    """ssh's options are words of one line."""
+    path = job.spec.mpi.ssh_auth_mount_path
+    if path and re.search(r"[\s\"'\\,]", path):
+        message = f'"{path}" has a character that ends an option of ssh'
+        yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
+
+
+def processes_have_cpus(job: JobFile, door: str) -> Iterator[Problem]:
+    """Threads beyond the CPUs wait for each other."""
+    threads, processes = job.spec.cpu.threads_per_process or 0, job.spec.processes_per_node or 1
+    cpus = amount(job.spec.resources.get("cpu", 0)) or 0
+    if threads * processes > cpus > 0:
+        message = f"{processes} x {threads} threads, and a node's container has {job.spec.resources['cpu']} CPUs"
+        yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out: it is then counted where it runs")
+
+
+RULES: tuple[Rule, ...] = (
+    target_serves,
+    mpi_needs_mpirun,
+    restarts_need_an_agent,
+    python_starts_one,
+    image_is_given,
+    command_is_words,
+    no_launcher_inside,
+    no_launcher_options,
+    shares_need_the_entrypoint,
+    checks_need_the_entrypoint,
+    ssh_settings,
+    processes_have_cpus,
+)

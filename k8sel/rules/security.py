@@ -1,0 +1,52 @@
+"""Users and rights of the containers, where the file contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from k8sel.defaults import is_root
+from k8sel.errors import FieldPath, Problem
+from k8sel.rules.common import Rule, invalid, warning
+from k8sel.spec import JobFile, Spec
+
+
+def effective(spec: Spec, key: str) -> tuple[Any, FieldPath]:
+    """What holds for the container, and where it is said: its own value, else the pod's."""
+    if key in spec.security_context:
+        return spec.security_context[key], ("spec", "securityContext", key)
+    return spec.pod_security_context.get(key), ("spec", "podSecurityContext", key)
+
+
+def not_root_is_not_root(job: JobFile, door: str) -> Iterator[Problem]:
+    """The kubelet refuses to start such a container."""
+    wanted, _ = effective(job.spec, "runAsNonRoot")
+    user, path = effective(job.spec, "runAsUser")
+    if wanted is True and user == 0 and not isinstance(user, bool):
+        yield invalid(path, "runAsNonRoot is true, and user 0 is root", "runAsUser: 1000, say")
+
+
+def privileged_escalates(job: JobFile, door: str) -> Iterator[Problem]:
+    """The API server refuses a privileged container that may not gain privileges."""
+    own = job.spec.security_context
+    if own.get("privileged") is True and own.get("allowPrivilegeEscalation") is False:
+        path = ("spec", "securityContext", "allowPrivilegeEscalation")
+        yield invalid(path, "a privileged container always may", "leave it out")
+
+
+def sshd_has_its_port(job: JobFile, door: str) -> Iterator[Problem]:
+    """Ports below 1024 are root's."""
+    port = job.spec.mpi.ssh_port
+    if job.spec.launcher == "mpirun" and port and port < 1024 and not is_root(job.spec):
+        yield invalid(("spec", "mpi", "sshPort"), f"only root may listen on port {port}", "leave it out: 2222 is used")
+
+
+def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun keeps each process's error file below /tmp."""
+    places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
+    if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
+        path = ("spec", "securityContext", "readOnlyRootFilesystem")
+        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
+
+
+RULES: tuple[Rule, ...] = (not_root_is_not_root, privileged_escalates, sshd_has_its_port, somewhere_to_write)
