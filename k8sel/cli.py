@@ -6,6 +6,7 @@ Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +41,12 @@ def main() -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
+        if "K8SEL_TRACEBACK" in os.environ:
+            raise
+        print(f"k8sel: a fault in k8sel itself: {type(error).__name__}: {error}", file=sys.stderr)
+        print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
+        sys.exit(1)
 
 
 def _version(wanted: bool) -> None:

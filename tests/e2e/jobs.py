@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cluster.client import Cluster
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -25,21 +28,18 @@ class Seen:
     sum: float
 
 
-def job(name: str, torch: dict[str, Any], **spec: Any) -> str:  # noqa: ANN401  # a job file's fields are of any type
-    """A job file that runs programs/train.py with the torch of the host; ``torch`` is the fixture's mounts and env."""
-    programs = {"name": "programs", "hostPath": {"path": str(PROGRAMS)}}
+def job(name: str, cluster: Cluster, **spec: Any) -> str:  # noqa: ANN401  # a job file's fields are of any type
+    """A job file that runs programs/train.py in the cluster's image; ``spec`` adds to it and overrides it."""
     fields = {
-        "image": "docker.io/box/base:1",
+        "image": cluster.images.base,
         "imagePullPolicy": "Never",
         "command": ["python3", "/programs/train.py"],
-        "volumes": [programs, *torch["volumes"]],
-        "volumeMounts": [{"name": "programs", "mountPath": "/programs", "readOnly": True}, *torch["volumeMounts"]],
-        "env": torch["env"],
+        "volumes": [{"name": "programs", "hostPath": {"path": str(PROGRAMS)}}],
+        "volumeMounts": [{"name": "programs", "mountPath": "/programs", "readOnly": True}],
         **spec,
     }
-    metadata = {"name": name}
-    # JSON is YAML: what a person would write by hand, without the hand.
-    return json.dumps({"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": metadata, "spec": fields})
+    file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": fields}
+    return json.dumps(file)  # JSON is YAML
 
 
 def trained(log: str) -> list[Seen]:
@@ -66,3 +66,21 @@ def uuids_by_pci(nodes: list[str]) -> list[str]:
     """The UUIDs of the fake cards behind ``nodes`` (/dev/nvidia<minor>), in PCI order: minors in reverse (nvml.c)."""
     minors = sorted((int(node.removeprefix("/dev/nvidia")) for node in nodes), reverse=True)
     return [f"GPU-00000000-0000-0000-0000-00000000000{minor}" for minor in minors]
+
+
+def apply_and_wait(cluster: Cluster, namespace: str, file: str, timeout: int = 180) -> subprocess.CompletedProcess[str]:
+    """`k8sel apply --wait` of a job file, whatever its end."""
+    options = ("-q", "--wait", "--timeout", str(timeout), "-n", namespace, "-")
+    return cluster.k8sel("apply", *options, input=file, check=False, timeout=timeout + 30)
+
+
+def terminated(pod: dict[str, Any]) -> dict[str, Any]:
+    """How the pod's container ended; empty while it has not."""
+    states = [container["state"].get("terminated", {}) for container in pod["status"].get("containerStatuses", [])]
+    return states[0] if states else {}
+
+
+def checked_out(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """The pods that the entrypoint ended with exit status 78."""
+    pods = cluster.get("pods", "-n", namespace)["items"]
+    return [pod for pod in pods if terminated(pod).get("exitCode") == 78]

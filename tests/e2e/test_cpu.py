@@ -1,0 +1,62 @@
+"""A job without devices: hidden from every vendor, given its threads, and welcome where "restricted" is enforced."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cluster.client import Cluster
+from e2e.jobs import apply_and_wait, job, trained
+
+pytestmark = pytest.mark.cluster
+
+# In a "restricted" namespace there is no hostPath, so the program stands in the command.
+SAY = "import glob, json, os; print('saw', json.dumps([dict(os.environ), glob.glob('/dev/nvidia*')]))"
+RESTRICTED: dict[str, Any] = {
+    "launcher": "python",
+    "accelerator": {"type": "cpu"},
+    "command": ["python3", "-c", SAY],
+    "volumes": [],
+    "volumeMounts": [],
+    "resources": {"cpu": "1", "memory": "256Mi"},
+    "podSecurityContext": {"runAsNonRoot": True, "runAsUser": 1000},
+}
+
+
+def test_it_sees_no_device_and_gets_its_threads(cluster: Cluster, namespace: str) -> None:
+    spec = {
+        "launcher": "torchrun",
+        "processesPerNode": 2,
+        "accelerator": {"type": "cpu"},
+        "cpu": {"threadsPerProcess": 3},
+    }
+    applied = apply_and_wait(cluster, namespace, job("threads", cluster, **spec))
+    assert applied.returncode == 0, applied.stderr
+    ranks = trained(cluster.k8sel("logs", "threads", "-n", namespace).stdout)
+    assert [(rank.rank, rank.threads, rank.mask, rank.nodes) for rank in ranks] == [(0, "3", "", []), (1, "3", "", [])]
+
+
+def test_it_runs_where_restricted_is_enforced(cluster: Cluster) -> None:
+    with cluster.namespace(**{"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
+        applied = apply_and_wait(cluster, namespace, job("safe", cluster, **RESTRICTED))
+        assert (applied.returncode, applied.stderr) == (0, "")
+        log = cluster.k8sel("logs", "safe", "-n", namespace).stdout
+    env, nodes = json.loads(next(line for line in log.splitlines() if " saw " in f" {line}").split("saw ", 1)[1])
+    hidden = {name: env.get(name) for name in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
+    assert hidden == {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+    assert nodes == []
+    assert env["OMP_NUM_THREADS"] == "1"  # from the CPU limit, not from the machine
+
+
+def test_several_nodes_are_refused_there_before_anything_is_made(cluster: Cluster) -> None:
+    file = job("safe", cluster, **RESTRICTED, nodes=2)
+    with cluster.namespace(**{"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
+        applied = cluster.k8sel("apply", "-q", "-n", namespace, "-", input=file, check=False)
+        validated = cluster.k8sel("validate", "--namespace-policy", "restricted", "-", input=file, check=False)
+        made = cluster.get("pytorchjobs,configmaps", "-n", namespace)["items"]
+    assert (applied.returncode, validated.returncode) == (2, 2)
+    assert "init container" in validated.stderr
+    assert validated.stderr == applied.stderr
+    assert [each["metadata"]["name"] for each in made] == ["kube-root-ca.crt"]

@@ -1,0 +1,60 @@
+"""An MPIJob by Open MPI, on a real cluster with fake GPUs: each rank on its own worker, and a device missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.client import Cluster, await_
+from e2e.jobs import apply_and_wait, checked_out, job, terminated, trained, uuids_by_pci
+
+pytestmark = pytest.mark.cluster
+
+ORDERED: dict[str, Any] = {
+    "launcher": "mpirun",
+    "nodes": 2,
+    "accelerator": {"type": "cuda", "count": 3, "devices": [2, 0]},
+}
+USERS = {"root": {}, "mpiuser": {"podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1000, "runAsNonRoot": True}}}
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("user", USERS)
+def test_every_rank_sees_its_devices_in_the_files_order(cluster: Cluster, namespace: str, user: str) -> None:
+    applied = apply_and_wait(cluster, namespace, job("ordered", cluster, **ORDERED, **USERS[user]))
+    log = cluster.k8sel("logs", "--no-follow", "ordered", "-n", namespace).stdout
+    assert applied.returncode == 0, applied.stderr + log
+
+    ranks = trained(log)
+    assert [(rank.host, rank.rank, rank.local_rank) for rank in ranks] == [
+        ("ordered-worker-0", 0, 0),
+        ("ordered-worker-0", 1, 1),
+        ("ordered-worker-1", 2, 0),
+        ("ordered-worker-1", 3, 1),
+    ]
+    for rank in ranks:
+        allotted = uuids_by_pci(rank.nodes)
+        assert len(allotted) == 3
+        assert rank.mask == f"{allotted[2]},{allotted[0]}"
+        assert (rank.order, rank.sum, rank.world_size) == ("PCI_BUS_ID", 6.0, 4)
+    assert not set(ranks[0].nodes) & set(ranks[2].nodes), "two nodes hold the same device"
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_missing_device_stops_the_job_before_training(cluster: Cluster, namespace: str) -> None:
+    with cluster.broken("next"):
+        applied = apply_and_wait(cluster, namespace, job("short", cluster, **ORDERED), timeout=90)
+    assert applied.returncode == 1
+    assert "3 cuda devices expected, 2 found" in applied.stderr
+
+    (launcher,) = checked_out(cluster, namespace)
+    name, message = launcher["metadata"]["name"], terminated(launcher)["message"].strip()
+    assert name.startswith("short-launcher")
+    assert message.startswith("k8sel: node short-worker-")
+    assert launcher["status"]["containerStatuses"][0]["restartCount"] == 0
+    first_line = message.splitlines()[0]
+    assert first_line in cluster.k8sel("status", "short", "-n", namespace).stdout
+    assert first_line in cluster.kubectl("describe", "pod", name, "-n", namespace).stdout
+    assert "trained" not in cluster.k8sel("logs", "--no-follow", "short", "-n", namespace).stdout
+    await_(lambda: cluster.gpus_in_use() == 0, what="the workers' devices, free again")
