@@ -40,6 +40,11 @@ def container(cluster: Cluster, *command: str, gpus: int = 0) -> dict[str, Any]:
     return {"name": "pytorch", "image": cluster.images.base, "command": [*command], "resources": resources}
 
 
+def as_user(content: dict[str, Any], user: int) -> dict[str, Any]:
+    """The container, run by this user."""
+    return {**content, "securityContext": {"runAsUser": user}}
+
+
 def ended(cluster: Cluster, namespace: str, name: str, content: dict[str, Any]) -> tuple[str, str]:
     """Runs a pod to its end: its phase and what it printed."""
     spec = {"restartPolicy": "Never", "containers": [content]}
@@ -111,6 +116,28 @@ def test_torchrun_all_reduces_in_a_pytorchjob(cluster: Cluster, namespace: str) 
     )
     cluster.kubectl("wait", "--for=condition=Succeeded", "pytorchjob/sum", "-n", namespace, "--timeout=110s")
     assert "rank 0 of 2 total 3" in cluster.kubectl("logs", "sum-master-0", "-n", namespace).stdout
+
+
+@pytest.mark.parametrize(("home", "user", "port"), [("/root", 0, 22), ("/home/mpiuser", 1000, 2222)])
+def test_open_mpi_starts_ranks_on_every_worker(
+    cluster: Cluster, namespace: str, home: str, user: int, port: int
+) -> None:
+    sshd = ["/usr/sbin/sshd", "-De", "-o", "StrictModes=no", *(["-f", f"{home}/.sshd_config"] if user else [])]
+    ssh = f"-p {port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectionAttempts=30"
+    mpirun = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_args", ssh, "sh", "-c", "echo rank on $(hostname)"]
+    launcher = replica(as_user(container(cluster, *mpirun), user))
+    worker = {**replica(as_user(container(cluster, *sshd), user)), "replicas": 2}
+    spec = {
+        "slotsPerWorker": 2,
+        "sshAuthMountPath": f"{home}/.ssh",
+        "launcherCreationPolicy": "WaitForWorkersReady",
+        "mpiReplicaSpecs": {"Launcher": launcher, "Worker": worker},
+    }
+    metadata = {"name": "mpi", "namespace": namespace}
+    cluster.apply({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": spec})
+    cluster.kubectl("wait", "--for=condition=Succeeded", "mpijob/mpi", "-n", namespace, "--timeout=110s")
+    log = cluster.kubectl("logs", "job/mpi-launcher", "-n", namespace).stdout
+    assert (log.count("rank on mpi-worker-0"), log.count("rank on mpi-worker-1")) == (2, 2)
 
 
 def test_a_webhook_can_be_away(cluster: Cluster, namespace: str, alone: None) -> None:

@@ -137,7 +137,12 @@ class Cluster:
             self.restart(component)
 
     def restart(self, component: str) -> None:
-        """Starts a stopped component again, and waits until the training-operator's webhook answers."""
+        """Starts a component again, and waits until it can do its work; it may be running or not."""
+        if component == "mpi-operator":
+            await_(lambda: not self.kubectl("get", "mpijobs", "-A", check=False).returncode, what="MPIJob's CRD")
+            self.kubectl(
+                "delete", "lease", component, "-n", "default", "--ignore-not-found"
+            )  # else it waits for its own
         machine.script("component", "start", component)
         if component == "training-operator":
             await_(self._webhook_answers, what="training-operator's webhook")
