@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 
+from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, Stop
 
@@ -63,9 +63,9 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     from k8sel.entrypoint import expect, launch, machine
 
-    launch.require(command, environ)
+    program = launch.find(command, environ)
     if _unasked(environ):
-        launch.become(command, environ)
+        launch.become(program, command, environ)
     expectation = expect.read(environ, command)
     here = machine.under(environ.get("K8SEL_ROOT", ""))
     if mode == "gate":
@@ -76,7 +76,7 @@ def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
         from k8sel.entrypoint import node
 
         environ = (node.start_rank if mode == "rank" else node.start_node)(expectation, here, environ)
-    launch.become(command, environ)
+    launch.become(program, command, environ)
 
 
 def _unasked(environ: dict[str, str]) -> bool:
@@ -86,7 +86,7 @@ def _unasked(environ: dict[str, str]) -> bool:
 
 
 def _check(environ: dict[str, str]) -> int:
-    """Prints the report in one write: mpirun carries it on in one piece."""
+    """Prints this node's report, whatever becomes of it."""
     from k8sel.entrypoint import expect, gate, machine, report
 
     try:
@@ -96,7 +96,7 @@ def _check(environ: dict[str, str]) -> int:
         answer = gate.failed(environ, stop.messages)
     except Exception as error:
         answer = gate.failed(environ, [f"error in the entrypoint itself, please report it: {_brief(error)}"])
-    os.write(1, (report.MARK + report.compact(answer) + "\n").encode())
+    report.node_report(answer)
     return 0
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import time
 
+from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -90,5 +90,7 @@ def _judge(answer: bytes | None, status: int, seconds: float) -> str:
     if answer.startswith(_FAILED):
         raise Failed(answer[1:].decode(errors="replace"))
     if os.WIFSIGNALED(status):
-        raise Failed(f"it crashed ({signal.Signals(os.WTERMSIG(status)).name})")
+        from signal import Signals
+
+        raise Failed(f"it crashed ({Signals(os.WTERMSIG(status)).name})")
     raise Failed("it ended without an answer")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 
+from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
 
@@ -12,27 +12,24 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def require(command: list[str], environ: dict[str, str]) -> None:
-    """Raises Stop when there is no command, or its program is not in the image: retrying would not bring it there."""
+def find(command: list[str], environ: dict[str, str]) -> str:
+    """The path of the command's program. Raises Stop when there is none: retrying would not bring it into the image."""
     if not command:
         raise Stop(["no command to start: k8sel-entrypoint [MODE] [--] COMMAND..."])
-    if not _is_there(command[0], environ):
-        path = "" if "/" in command[0] else f" (PATH is {environ.get('PATH', 'not set')})"
-        raise Stop([f"{command[0]} is not in the image, or cannot be executed{path}"])
+    folders = [""] if "/" in command[0] else environ.get("PATH", os.defpath).split(":")
+    for path in (os.path.join(folder, command[0]) for folder in folders):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    searched = "" if "/" in command[0] else f" (PATH is {environ.get('PATH', 'not set')})"
+    raise Stop([f"{command[0]} is not in the image, or cannot be executed{searched}"])
 
 
-def _is_there(program: str, environ: dict[str, str]) -> bool:
-    folders = [""] if "/" in program else os.get_exec_path(environ)
-    paths = (os.path.join(folder, program) for folder in folders)
-    return any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths)
-
-
-def become(command: list[str], environ: dict[str, str]) -> NoReturn:
-    """Executes ``command``. Raises Stop if the kernel refuses it."""
+def become(program: str, command: list[str], environ: dict[str, str]) -> NoReturn:
+    """Executes ``program`` as ``command``. Raises Stop if the kernel refuses it."""
     for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores them, and exec would hand that on
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
-        os.execvpe(command[0], command, environ)
+        os.execve(program, command, environ)
     except OSError as error:
         raise Stop([f"{command[0]} cannot be executed: {error.strerror}"]) from None

@@ -13,7 +13,7 @@ from types import FrameType
 from k8sel.entrypoint import report
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import OUTSIDE, Stop
+from k8sel.entrypoint.stop import MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -21,24 +21,33 @@ if TYPE_CHECKING:
 SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
 _PAUSES = (2.0, 6.0)
+_NOT_STARTED = (126, 127)  # as env and shells say that a program is not there
 _TAIL = 1500  # characters of stderr in a message
 
 
 def gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
     """The nodes' reports. Raises Stop, status 1, when the probe failed and no node answered."""
     command = list(expectation.probe)
+    name = _program(command)
     for pause in (*_PAUSES, None):
         status, output, errors = _run(command, environ)
         reports = parse(output)
-        if reports or pause is None:
+        if reports or pause is None or status in (None, *_NOT_STARTED):
             break
-        report.say(f"{command[0]} reached no node ({_ended(status)}), again in {pause:g} s")
+        report.say(f"{name} reached no node ({_ended(status)}), again in {pause:g} s")
         time.sleep(pause)
     if not reports:
-        raise Stop([f"{command[0]} could not check the nodes: {_ended(status)}: {_tail(errors)}"], OUTSIDE)
+        kind = MISMATCH if status in _NOT_STARTED else OUTSIDE
+        raise Stop([f"{name} could not check the nodes: {_ended(status)}: {_tail(errors)}"], kind)
     if status:
-        report.say(f"{command[0]}: {_ended(status)}: {_tail(errors)}")
+        report.say(f"{name}: {_ended(status)}: {_tail(errors)}")
     return reports
+
+
+def _program(command: list[str]) -> str:
+    """What the command starts, without an ``env NAME=VALUE...`` in front."""
+    words = (word for word in command if word != "env" and "=" not in word)
+    return next(words, command[0])
 
 
 def parse(output: str) -> list[dict[str, Any]]:

@@ -6,8 +6,7 @@ Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody 
 
 from __future__ import annotations
 
-import json
-
+from k8sel.entrypoint.lean import dumps, loads
 from k8sel.entrypoint.record import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Expectation:
             for name, value in vars(self).items()
             if name in _REQUIRED or value != getattr(default, name)
         }
-        return json.dumps({"version": VERSION, **fields}, sort_keys=True, separators=(",", ":"))
+        return dumps({"version": VERSION, **fields})
 
 
 _REQUIRED = ("accelerator", "devices")
@@ -55,7 +54,7 @@ _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check"
 def parse(text: str) -> Expectation:
     """The expectation in ``text``. Raises ValueError, with a message for people, on anything else."""
     try:
-        fields: Any = json.loads(text)
+        fields: Any = loads(text)
     except ValueError as error:
         raise ValueError(f"{VARIABLE} is not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
@@ -69,7 +68,7 @@ def parse(text: str) -> Expectation:
         raise ValueError(f"{VARIABLE} lacks: {', '.join(missing)}")
     for key, value in fields.items():
         if not _fits(known[key], value):
-            raise ValueError(f"{VARIABLE}: {key} cannot be {json.dumps(value)}")
+            raise ValueError(f"{VARIABLE}: {key} cannot be {dumps(value)}")
     values: dict[str, Any] = {known[key]: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
     return Expectation(**values)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 
+from k8sel.entrypoint.lean import dumps
 from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MARK = "k8sel-report: "  # in front of a node's report to the gate
 def say(text: str) -> None:
     """One line on stderr, written at once: lines of several processes do not mix. Never raises."""
     try:
-        os.write(2, f"k8sel: {text}\n".encode())
+        os.write(2, f"k8sel: {text}\n".encode(errors="backslashreplace"))
     except OSError:  # nobody reads it
         pass
 
@@ -40,7 +40,7 @@ def terminate(text: str, environ: dict[str, str]) -> None:
     flags = os.O_WRONLY | os.O_TRUNC | (os.O_CREAT if given else 0)
     try:
         file = os.open(given or TERMINATION_LOG, flags, 0o644)
-        os.write(file, _cut(text.encode()))
+        os.write(file, _cut(text.encode(errors="backslashreplace")))
         os.close(file)
     except OSError:
         pass
@@ -55,10 +55,11 @@ def _cut(data: bytes) -> bytes:
 def receipt(fields: dict[str, Any]) -> None:
     """One JSON line that says what this start gave to whom."""
     try:
-        os.write(2, (RECEIPT + compact(fields) + "\n").encode())
+        os.write(2, (RECEIPT + dumps(fields) + "\n").encode())
     except OSError:
         pass
 
 
-def compact(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+def node_report(fields: dict[str, Any]) -> None:
+    """A node's report on stdout, in one write: mpirun carries it on in one piece."""
+    os.write(1, (MARK + dumps(fields) + "\n").encode())

@@ -5,10 +5,10 @@ Read through k8sel's own loader, which works in a folder and in a zip alike, wit
 
 from __future__ import annotations
 
-import json
 import os
 
 import k8sel
+from k8sel.entrypoint.lean import loads
 from k8sel.entrypoint.record import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
@@ -47,4 +47,4 @@ def mpi() -> dict[str, dict[str, Any]]:
 def _table(name: str) -> Any:
     path = os.path.join(os.path.dirname(k8sel.__file__), "data", name)
     loader: Any = k8sel.__spec__ and k8sel.__spec__.loader
-    return json.loads(loader.get_data(path))
+    return loads(loader.get_data(path).decode())

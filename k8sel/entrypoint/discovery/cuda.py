@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found, normal_pci
+from k8sel.entrypoint.lean import dumps, loads
 from k8sel.entrypoint.machine import Machine, names, read
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
 
@@ -34,13 +35,11 @@ def find(machine: Machine) -> Found:
 
 def by_nvml(machine: Machine) -> Found:
     """What the driver's own library says, asked in a child process: it may hang on a broken GPU, or crash."""
-    import json
-
     from k8sel.entrypoint import forked
     from k8sel.entrypoint.discovery import nvml
 
     try:
-        answer = json.loads(forked.call(lambda: json.dumps(nvml.look(machine.lib)), NVML_SECONDS))
+        answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
     devices = tuple(Device(normal_pci(pci), uuid, name) for pci, uuid, name in answer["devices"])
