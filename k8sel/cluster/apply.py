@@ -16,8 +16,8 @@ from k8sel.cluster.kinds import JOB_KINDS, object_path
 from k8sel.cluster.refusal import Refusal, Sent, explain
 from k8sel.cluster.rest import Answer, Cluster, Object, Refused, find, request
 from k8sel.errors import ClusterError
+from k8sel.names import MANAGER
 
-MANAGER = "k8sel"
 Action = Literal["created", "configured", "unchanged"]
 Progress = Callable[[str], None]
 

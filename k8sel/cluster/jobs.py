@@ -73,11 +73,13 @@ def find_job(cluster: Cluster, ref: JobRef) -> LiveJob | None:
 
 
 def not_found(cluster: Cluster, ref: JobRef) -> ClusterError:
-    """That there is no such job, and how to see which there are."""
-    kinds = [ref.kind] if ref.kind else list(JOB_KINDS)
-    plurals = ",".join(f"{JOB_KINDS[kind].plural}.{JOB_KINDS[kind].group}" for kind in kinds)
+    """That there is no such job, and how to see which there are; or that there cannot be any."""
+    missing = [trouble.missing_kind(cluster, kind) for kind in _kinds(ref)]
+    if missing[0] and all(missing):
+        return missing[0]
+    plurals = ",".join(f"{kind.plural}.{kind.group}" for kind in _kinds(ref))
     return ClusterError(
-        f"{cluster.host}: no {' or '.join(kinds)} named {ref.name} in namespace {ref.place(cluster)}. "
+        f"{cluster.host}: no {' or '.join(kind.kind for kind in _kinds(ref))} named {ref.name} in namespace {ref.place(cluster)}. "
         f"See: kubectl get {plurals} -n {ref.place(cluster)}"
     )
 
