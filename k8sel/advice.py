@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import UNSET
+
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.plan import Devices
@@ -104,6 +106,16 @@ def _uncounted(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
+def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    for number, variable in enumerate(spec.env if spec.launcher == "mpirun" else ()):
+        if variable.value_from is not UNSET and {"fieldRef", "resourceFieldRef"} & set(variable.value_from):
+            yield _warning(
+                ("env", number, "valueFrom"),
+                f"the ranks get {variable.name} as it is in the launcher's pod, not in their own",
+                "have the program find it out",
+            )
+
+
 def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
     if not spec.policy.backoff_limit:
         return
@@ -120,4 +132,4 @@ def _listed(numbers: list[int]) -> str:
 
 
 RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked, _unused_restarts)
-CONTAINER_RULES: tuple[Rule, ...] = (_shared_memory, _cpu_number, _uncounted, _retries)
+CONTAINER_RULES: tuple[Rule, ...] = (_shared_memory, _cpu_number, _uncounted, _launchers_value, _retries)

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from k8sel.accelerators import ROWS
 from k8sel.launchers import LAUNCHERS
-from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, Policy, Spec
+from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, Policy, Scheduling, Spec
 
 T = TypeVar("T")
 
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
+GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
 def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1) -> JobFile:
@@ -32,6 +33,7 @@ def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1) -> JobF
             processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, door, sockets)),
             accelerator=accelerator,
             mpi=_mpi(spec) if spec.launcher == "mpirun" else spec.mpi,
+            scheduling=_scheduling(spec.scheduling),
             policy=_policy(spec.policy),
             entrypoint=_entrypoint(spec.entrypoint),
         ),
@@ -78,6 +80,10 @@ def _mpi(spec: Spec) -> Mpi:
         ssh_port=_given(spec.mpi.ssh_port, 2222),
         ssh_auth_mount_path=_given(spec.mpi.ssh_auth_mount_path, ROOT_SSH if is_root(spec) else USER_SSH),
     )
+
+
+def _scheduling(scheduling: Scheduling) -> Scheduling:
+    return replace(scheduling, scheduler_name=_given(scheduling.scheduler_name, GANG_SCHEDULERS.get(scheduling.gang)))
 
 
 def _policy(policy: Policy) -> Policy:

@@ -12,6 +12,7 @@ from k8sel.spec import EnvVar
 
 Entry = Mapping[str, Any]
 _REFERENCE = re.compile(r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)")
+_EXPANDED = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
 class Reference(str):
@@ -40,6 +41,14 @@ def entries(variables: Iterable[EnvVar]) -> tuple[Entry, ...]:
     return tuple(_entry(variable) for variable in variables)
 
 
+def resolve(variables: Iterable[Entry]) -> dict[str, str]:
+    """The values that a container would see, of entries that have one: ``$(NAME)`` filled in, ``$$`` is ``$``."""
+    values: dict[str, str] = {}
+    for entry in variables:
+        values[entry["name"]] = _EXPANDED.sub(lambda match: _expanded(match, values), entry["value"])
+    return values
+
+
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
     """Each name once, the last entry counts: constants, then what is read elsewhere, then what refers to these."""
     last = {entry["name"]: entry for part in parts for entry in part}
@@ -56,3 +65,7 @@ def _rank(entry: Entry) -> int:
     if "valueFrom" in entry:
         return 1
     return 2 if _REFERENCE.search(entry["value"].replace("$$", "")) else 0
+
+
+def _expanded(match: re.Match[str], values: Mapping[str, str]) -> str:
+    return "$" if match[0] == "$$" else values.get(match[1], match[0])

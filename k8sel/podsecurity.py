@@ -14,12 +14,24 @@ from k8sel.plan import JobPlan
 LEVELS = ("privileged", "baseline", "restricted")
 
 BASELINE_CAPABILITIES = frozenset(
-    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID"
-    " SYS_CHROOT".split()
+    (
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    )
 )
 RESTRICTED_CAPABILITIES = frozenset({"NET_BIND_SERVICE"})
 RESTRICTED_VOLUMES = frozenset(
-    "configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret".split()
+    (
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    )
 )
 
 
@@ -37,8 +49,9 @@ def _baseline(plan: JobPlan) -> Iterator[Problem]:
         yield _refused("baseline", ("securityContext", "privileged"), "a privileged container", "false")
     for number, volume in enumerate(plan.pod.get("volumes", ())):
         if "hostPath" in volume:
-            path = ("volumes", number, "hostPath")
-            yield _refused("baseline", path, "a folder of the host", "a PersistentVolumeClaim")
+            yield _refused(
+                "baseline", ("volumes", number, "hostPath"), "a folder of the host", "a PersistentVolumeClaim"
+            )
     extra = _added(plan) - BASELINE_CAPABILITIES
     if extra:
         path = ("securityContext", "capabilities", "add")

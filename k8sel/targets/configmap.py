@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -10,15 +12,25 @@ from k8sel import zipapp
 from k8sel.plan import JobPlan
 
 
-def name(plan: JobPlan) -> str:
-    """Changes with the content, which cannot change under a name."""
-    content = zipapp.start_script().encode() + b"\0" + zipapp.build()
-    return f"{plan.name}-k8sel-{sha256(content).hexdigest()[:10]}"
+@dataclass(frozen=True, slots=True)
+class _Content:
+    script: str
+    archive: str  # in base64
+    digest: str
+
+
+@cache
+def _content() -> _Content:
+    """The same for every job, so it is put together once."""
+    script, archive = zipapp.start_script(), zipapp.build()
+    digest = sha256(script.encode() + b"\0" + archive).hexdigest()
+    return _Content(script=script, archive=b64encode(archive).decode(), digest=digest)
 
 
 def emit(plan: JobPlan) -> dict[str, Any]:
-    """The ConfigMap of ``plan``."""
-    metadata: dict[str, Any] = {"name": name(plan)}
+    """The ConfigMap of ``plan``; its name changes with its content, which cannot change under a name."""
+    content = _content()
+    metadata: dict[str, Any] = {"name": f"{plan.name}-k8sel-{content.digest[:10]}"}
     if plan.namespace:
         metadata["namespace"] = plan.namespace
     metadata["labels"] = dict(plan.labels)
@@ -27,6 +39,6 @@ def emit(plan: JobPlan) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": metadata,
         "immutable": True,
-        "data": {zipapp.SCRIPT: zipapp.start_script()},
-        "binaryData": {zipapp.ARCHIVE: b64encode(zipapp.build()).decode()},
+        "data": {zipapp.SCRIPT: content.script},
+        "binaryData": {zipapp.ARCHIVE: content.archive},
     }

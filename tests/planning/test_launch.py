@@ -1,0 +1,177 @@
+"""The launchers' command lines, trap by trap."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sel.env import Reference, literal
+from k8sel.launchers import MPIS
+from k8sel.plan import Argv
+from planning.jobs import container, emit, plan, variables
+
+CUDA = {"type": "cuda", "count": 2}
+CPU = {"type": "cpu"}
+BY_CONFIG_MAP = ("/bin/sh", "/k8sel/entrypoint")
+
+
+def test_torchrun_gets_nothing_that_would_beat_the_operators_variables() -> None:
+    assert plan(CUDA, nodes=2).launch == ("torchrun", "--nproc-per-node", "2", "train.py")
+
+
+def test_torchrun_on_this_machine_forms_its_own_group() -> None:
+    assert plan(CUDA, "run").launch == ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (["python", "a.py", "-m", "x"], ("a.py", "-m", "x")),
+        (["python3", "a.py"], ("a.py",)),
+        (["python", "-m", "pkg.main", "--x"], ("-m", "pkg.main", "--x")),
+        (["python", "-u", "a.py"], ("--no-python", "python", "-u", "a.py")),
+        (["python", "-m"], ("--no-python", "python", "-m")),
+        (["python"], ("--no-python", "python")),
+        (["python3.12", "a.py"], ("--no-python", "python3.12", "a.py")),
+        (["./solver"], ("--no-python", "./solver")),
+        (["python", "a.py", "--", "x"], ("a.py", "--", "--", "x")),
+        (["./solver", "--", "x"], ("--no-python", "./solver", "--", "--", "x")),
+        (["python", "a.py", "x", "--", "y"], ("a.py", "x", "--", "y")),
+    ],
+)
+def test_a_command_is_a_script_a_module_or_a_program(command: list[str], script: Argv) -> None:
+    assert plan(CUDA, command=command).launch[3:] == script
+
+
+def test_max_restarts_is_torchruns() -> None:
+    assert plan(CUDA, policy={"maxRestarts": 3}).launch[3:5] == ("--max-restarts", "3")
+
+
+def test_isolated_processes_have_the_entrypoint_in_front_of_each() -> None:
+    launch = plan({**CUDA, "isolation": "process"}).launch
+
+    assert launch[3:] == ("--no-python", *BY_CONFIG_MAP, "rank", "--", "python", "train.py")
+
+
+def test_deepspeed_is_started_through_torchrun() -> None:
+    assert plan(CUDA, launcher="deepspeed").launch == plan(CUDA).launch
+
+
+def test_accelerate_is_told_every_number() -> None:
+    launch = plan(CUDA, launcher="accelerate", nodes=2).launch
+
+    assert " ".join(launch) == (
+        "accelerate launch --multi_gpu --num_processes 4 --num_machines 2 --machine_rank $(PET_NODE_RANK)"
+        " --main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT) --rdzv_backend static"
+        " --same_network --gpu_ids all train.py"
+    )
+    assert [word for word in launch if isinstance(word, Reference)] == [
+        "$(PET_NODE_RANK)",
+        "$(PET_MASTER_ADDR)",
+        "$(PET_MASTER_PORT)",
+    ]
+
+
+def test_accelerate_with_one_process_is_not_told_of_several() -> None:
+    assert "--multi_gpu" not in plan({"type": "cuda"}, launcher="accelerate").launch
+
+
+def test_accelerate_on_this_machine_needs_no_operator() -> None:
+    launch = plan(CUDA, "run", launcher="accelerate").launch
+
+    assert not [word for word in launch if isinstance(word, Reference)]
+    assert launch[launch.index("--main_process_port") + 1] == "0"
+
+
+def test_accelerate_on_cpus_is_started_through_torchrun() -> None:
+    job = emit(CPU, launcher="accelerate", processesPerNode=2)
+    only = container(job["spec"]["pytorchReplicaSpecs"]["Master"])
+
+    assert only["command"][3:] == ["torchrun", "--nproc-per-node", "2", "train.py"]
+    assert variables(only)["ACCELERATE_USE_CPU"] == "true"
+
+
+def test_python_starts_as_it_is_and_counts_one_process() -> None:
+    job = emit(CUDA, launcher="python", nodes=2)
+
+    assert job["spec"]["nprocPerNode"] == "1"
+    assert plan(CUDA, launcher="python").launch == ("python", "train.py")
+
+
+@pytest.mark.parametrize(
+    ("mode", "front"), [("configMap", (*BY_CONFIG_MAP, "--")), ("image", ("k8sel-entrypoint", "--")), ("none", ())]
+)
+def test_the_entrypoint_is_in_front(mode: str, front: Argv) -> None:
+    job_plan = plan(CUDA, entrypoint={"mode": mode})
+
+    assert job_plan.command == front + job_plan.launch
+
+
+@pytest.mark.parametrize(
+    ("text", "written"), [("$HOME", "$$HOME"), ("$(X)", "$$(X)"), ("$$", "$$$$"), (Reference("$(X)"), "$(X)")]
+)
+def test_a_dollar_is_the_programs_own(text: str, written: str) -> None:
+    assert literal(text) == written
+
+
+def mpirun(implementation: str, door: str = "kubernetes", **spec: object) -> Argv:
+    return plan(
+        CUDA, door, launcher="mpirun", nodes=1 if door == "run" else 2, mpi={"implementation": implementation}, **spec
+    ).launch
+
+
+def test_open_mpi_is_told_hosts_and_ssh_options_by_flags_that_4_and_5_have() -> None:
+    launch = mpirun("OpenMPI", env=[{"name": "A", "value": "1"}])
+
+    assert " ".join(launch) == (
+        "mpirun --allow-run-as-root --hostfile /etc/mpi/hostfile -n 4 -N 2 --bind-to none --mca plm_rsh_args"
+        " -p 2222 -i /root/.ssh/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+        " -o LogLevel=ERROR -o ConnectionAttempts=10"
+        " -x K8SEL_EXPECT -x MASTER_ADDR -x MASTER_PORT -x A /bin/sh /k8sel/entrypoint rank -- python train.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("implementation", "variable"),
+    [("Intel", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"), ("MPICH", "HYDRA_LAUNCHER_EXTRA_ARGS")],
+)
+def test_hydra_is_started_behind_env_since_the_operator_sets_the_variable_too(
+    implementation: str, variable: str
+) -> None:
+    launch = mpirun(implementation, env=[{"name": "A", "value": "1"}])
+
+    assert launch[0] == "env"
+    assert launch[1].startswith(f"{variable}=-p 2222 -i /root/.ssh/id_rsa ")
+    assert launch[2:11] == (
+        *("mpiexec.hydra", "-f", "/etc/mpi/hostfile", "-n", "4", "-ppn", "2"),
+        *("-genvlist", "K8SEL_EXPECT,MASTER_ADDR,MASTER_PORT,A"),
+    )
+
+
+@pytest.mark.parametrize("implementation", MPIS)
+def test_on_this_machine_there_is_neither_hostfile_nor_ssh(implementation: str) -> None:
+    words = " ".join(mpirun(implementation, "run"))
+
+    assert "/etc/mpi/hostfile" not in words
+    assert "StrictHostKeyChecking" not in words
+    assert words.endswith("k8sel-entrypoint rank -- python train.py")
+
+
+@pytest.mark.parametrize("implementation", MPIS)
+def test_the_gate_probes_each_node_once(implementation: str) -> None:
+    job_plan = plan(CUDA, launcher="mpirun", nodes=3, mpi={"implementation": implementation})
+    probe, row = job_plan.expectation.probe, MPIS[implementation]
+
+    assert job_plan.command[:4] == (*BY_CONFIG_MAP, "gate", "--")
+    assert probe[probe.index(row.count) + 1] == "3"
+    assert probe[probe.index(row.per_node) + 1] == "1"
+    assert probe[-3:] == (*BY_CONFIG_MAP, "check")
+
+
+def test_without_the_entrypoint_mpirun_carries_the_mask() -> None:
+    launch = plan({"type": "cuda", "devices": [1, 0]}, launcher="mpirun", entrypoint={"mode": "none"}).launch
+
+    assert launch[-6:] == ("-x", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "-x", "CUDA_VISIBLE_DEVICES=1,0", "python", "train.py")
+
+
+def test_hiding_values_cross_ssh() -> None:
+    assert "CUDA_VISIBLE_DEVICES=" in plan(CPU, launcher="mpirun").launch

@@ -1,0 +1,106 @@
+"""What holds for every job: names, numbers, and that the same file always gives the same plan."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k8sel import api, env, names, planner, yamlio
+from k8sel.accelerators import ROWS
+from k8sel.defaults import default
+from k8sel.launchers import LAUNCHERS, MPIS
+from k8sel.spec import JobFile, decode
+
+DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+DOORS = st.sampled_from(["kubernetes", "docker", "run"])
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> JobFile:
+    """Valid job files, of all rows, launchers and sizes."""
+    launcher = draw(st.sampled_from(sorted(LAUNCHERS)))
+    spec: dict[str, Any] = {
+        "image": "img",
+        "command": draw(st.lists(st.text(min_size=1), min_size=1, max_size=4)),
+        "launcher": launcher,
+        "nodes": draw(st.integers(1, 12)),
+        "accelerator": draw(accelerators()),
+        "entrypoint": {"mode": draw(st.sampled_from(["configMap", "image", "none"]))},
+    }
+    if launcher == "mpirun":
+        spec["mpi"] = {"implementation": draw(st.sampled_from(sorted(MPIS)))}
+    if launcher != "python":
+        most = len(spec["accelerator"].get("devices", range(spec["accelerator"].get("count", 4))))
+        spec["processesPerNode"] = draw(st.integers(1, most or 4))
+    name = draw(st.from_regex(r"[a-z]([-a-z0-9]{0,51}[a-z0-9])?", fullmatch=True))
+    return decode(
+        {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": spec}
+    )
+
+
+@st.composite
+def accelerators(draw: st.DrawFn) -> dict[str, Any]:
+    """Rows with a number of devices, with chosen ones, or with none."""
+    row = draw(st.sampled_from([row for row in ROWS.values() if row.in_container]))
+    if not row.is_device:
+        return {"type": row.name}
+    devices = draw(st.lists(st.integers(0, 15), unique=True, min_size=0, max_size=8))
+    chosen: dict[str, Any] = draw(st.sampled_from([{"count": len(devices)}, {"devices": devices}]))
+    return {"type": row.name, "allocation": draw(st.sampled_from(["devicePlugin", "host"])), **chosen}
+
+
+@given(jobs(), DOORS)
+def test_a_second_default_changes_nothing(job: JobFile, door: str) -> None:
+    once = default(job, door, sockets=2)
+
+    assert default(once, door, sockets=2) == once
+
+
+@given(jobs(), DOORS)
+def test_ranks_are_all_there_once(job: JobFile, door: str) -> None:
+    plan = planner.plan(default(job, door), sha256="0" * 64, door=door)
+    ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
+
+    assert ranks == list(range(plan.world_size))
+    assert plan.world_size == len(plan.nodes) * plan.processes_per_node
+
+
+@settings(deadline=None)  # the first one puts the entrypoint's archive together
+@given(jobs())
+def test_rendering_is_repeatable_and_leaves_the_plan_alone(job: JobFile) -> None:
+    plan = planner.plan(default(job), sha256="0" * 64)
+    again = planner.plan(default(job), sha256="0" * 64)
+    first = yamlio.dump(api.render(plan))
+
+    assert plan == again
+    assert yamlio.dump(api.render(again)) == first == yamlio.dump(api.render(plan))
+
+
+@given(jobs())
+def test_pods_have_names_that_a_cluster_takes(job: JobFile) -> None:
+    plan = planner.plan(default(job), sha256="0" * 64)
+    pods = names.pods(plan.name, plan.target, len(plan.nodes))
+
+    assert all(DNS_1035.fullmatch(name) for name in pods)
+    assert len(names.longest(plan.name, plan.target, len(plan.nodes))) == max(map(len, pods))
+    assert {node.name for node in plan.nodes} <= set(pods)
+
+
+@given(jobs())
+def test_every_device_of_a_rank_is_one_that_its_node_holds(job: JobFile) -> None:
+    plan = planner.plan(default(job), sha256="0" * 64)
+
+    for node in plan.nodes:
+        for rank in node.ranks:
+            assert set(rank.devices) <= set(range(plan.devices.count))
+            assert rank.device is None or rank.device in rank.devices
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0"))))
+def test_literal_text_arrives_as_it_was_written(texts: list[str]) -> None:
+    values = {f"V{number}": text for number, text in enumerate(texts)}
+
+    assert env.resolve(env.constants(values)) == values

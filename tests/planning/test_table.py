@@ -1,0 +1,92 @@
+"""The accelerator table is closed, each of its facts says where it is from, and no code repeats them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sel import accelerators, launchers
+from k8sel.accelerators import ROWS, TABLE, Row
+
+PACKAGE = Path(accelerators.__file__).parent
+TITLES = ("title", "inContainer", "discovery", "note", "source")  # ours, not facts about the vendor's parts
+
+MODULES = sorted(
+    path.relative_to(PACKAGE).as_posix()
+    for path in PACKAGE.rglob("*.py")
+    if "discovery" not in path.relative_to(PACKAGE).parts
+)
+
+
+def raw() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = json.loads(TABLE.read_bytes())
+    return table
+
+
+def vendor_words() -> set[str]:
+    """Resource names, labels and variables of the table."""
+    words = {word for row in ROWS.values() for word in (row.resource_name, row.product_label, row.count_label) if word}
+    return words | {variable for row in ROWS.values() for variable in row.owned_env}
+
+
+@pytest.mark.parametrize("name", raw())
+def test_each_fact_of_a_row_has_a_source(name: str) -> None:
+    row = raw()[name]
+    facts = {field for field, value in row.items() if field not in TITLES and value not in (None, {}, [])}
+
+    assert facts - {"maskOrdered"} <= set(row["source"])
+    assert set(row["source"]) <= set(row)
+
+
+def test_a_row_is_closed() -> None:
+    table = raw()
+    table["cuda"]["colour"] = "green"
+
+    with pytest.raises(msgspec.ValidationError, match="unknown field `colour`"):
+        accelerators.read(json.dumps(table).encode())
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(KeyError, match="no accelerator 'gpu': there are cuda, xpu"):
+        accelerators.by_name("gpu")
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.is_device])
+def test_what_k8sel_writes_is_not_the_users_to_set(row: Row) -> None:
+    written = {
+        row.mask_env,
+        *row.exposure_hide,
+        *row.mask_hide,
+        *(name for env in row.order_env.values() for name in env),
+    }
+
+    assert {name for name in (*written, row.exposure_env) if name} <= set(row.owned_env)
+    assert "pci" in row.order_env
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.resource_name])
+def test_a_rows_pattern_takes_its_own_resource(row: Row) -> None:
+    assert re.fullmatch(str(row.resource_pattern), str(row.resource_name))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_vendor_is_named_in_code(module: str) -> None:
+    code = _without_prose((PACKAGE / module).read_text())
+
+    assert not [word for word in vendor_words() if word in code]
+
+
+def _without_prose(text: str) -> str:
+    """``text`` without its docstrings, comments, and the examples in the job file's descriptions."""
+    text = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+    return re.sub(r"(#.*|examples=.*|description=.*)", "", text)
+
+
+def test_each_mpi_says_the_four_numbers_of_a_rank() -> None:
+    for mpi in launchers.MPIS.values():
+        assert set(mpi.rank) == {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}

@@ -1,0 +1,158 @@
+"""What the operators and the API server insist on, and what a cluster is asked for beyond the processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sel import podsecurity
+from planning.jobs import container, emit, plan
+
+CUDA = {"type": "cuda", "count": 2}
+CPU = {"type": "cpu"}
+USER = {"runAsUser": 1000}
+
+
+def replicas(job: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["pytorchReplicaSpecs"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"), [(1, {"Master": 1}), (2, {"Master": 1, "Worker": 1}), (5, {"Master": 1, "Worker": 4})]
+)
+def test_there_is_one_master_and_the_rest_are_workers(nodes: int, expected: dict[str, int]) -> None:
+    found = replicas(emit(CUDA, nodes=nodes))
+
+    assert {name: replica["replicas"] for name, replica in found.items()} == expected
+    assert {container(replica)["name"] for replica in found.values()} == {"pytorch"}
+
+
+def test_the_number_of_processes_is_a_string() -> None:
+    assert emit(CUDA)["spec"]["nprocPerNode"] == "2"
+
+
+@pytest.mark.parametrize(("backoff", "policy"), [(0, "Never"), (2, "ExitCode")])
+def test_a_wrong_allotment_is_not_tried_again(backoff: int, policy: str) -> None:
+    master = replicas(emit(CUDA, policy={"backoffLimit": backoff}))["Master"]
+
+    assert master["restartPolicy"] == policy
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+def test_a_queue_suspends_until_it_admits(launcher: str) -> None:
+    job = emit(CUDA, launcher=launcher, scheduling={"queue": "team"})
+
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert job["spec"]["runPolicy"]["suspend"] is True
+
+
+def test_a_gang_is_all_pods_of_a_pytorchjob() -> None:
+    job = emit(CUDA, nodes=3, scheduling={"gang": "volcano", "priorityClassName": "high"})
+    pod = replicas(job)["Worker"]["template"]["spec"]
+
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 3, "priorityClass": "high"}
+    assert (pod["schedulerName"], pod["priorityClassName"]) == ("volcano", "high")
+
+
+def test_a_gang_of_an_mpijob_does_not_wait_for_the_launcher_that_waits_for_it() -> None:
+    spec = emit(CUDA, launcher="mpirun", nodes=3, scheduling={"gang": "volcano"})["spec"]
+
+    assert spec["launcherCreationPolicy"] == "WaitForWorkersReady"
+    assert spec["runPolicy"]["schedulingPolicy"]["minAvailable"] == 3
+
+
+def test_a_product_is_wanted_in_every_term_of_the_users_affinity() -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    terms = [
+        {"matchExpressions": [zone]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+    ]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    pod = plan({**CUDA, "product": ["A", "B"]}, affinity=affinity).pod
+
+    found = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    wanted = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["A", "B"]}
+    assert found == [{"matchExpressions": [zone, wanted]}, {**terms[1], "matchExpressions": [wanted]}]
+
+
+def test_an_mpi_launcher_runs_on_any_node() -> None:
+    spec = emit({**CUDA, "product": ["A"]}, launcher="mpirun")["spec"]["mpiReplicaSpecs"]
+
+    assert "affinity" in spec["Worker"]["template"]["spec"]
+    assert "affinity" not in spec["Launcher"]["template"]["spec"]
+
+
+def test_the_devices_taint_is_tolerated_once() -> None:
+    given = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+    assert plan(CUDA).pod["tolerations"] == [given]
+    assert plan(CUDA, tolerations=[given]).pod["tolerations"] == [given]
+
+
+@pytest.mark.parametrize(
+    ("user", "path"),
+    [({}, "/root/.ssh"), (USER, "/home/mpiuser/.ssh"), ({"runAsNonRoot": True}, "/home/mpiuser/.ssh")],
+)
+def test_ssh_keys_are_where_the_user_reads_them(user: dict[str, Any], path: str) -> None:
+    spec = emit(CUDA, launcher="mpirun", podSecurityContext=user)["spec"]
+    worker = container(spec["mpiReplicaSpecs"]["Worker"])
+
+    assert spec["sshAuthMountPath"] == path
+    assert f"HostKey={path}/id_rsa" in worker["command"]
+
+
+def test_only_roots_sshd_has_capabilities() -> None:
+    as_root, as_user = plan(CUDA, launcher="mpirun"), plan(CUDA, launcher="mpirun", podSecurityContext=USER)
+
+    assert as_root.container["securityContext"]["capabilities"]["add"] == ["SETGID", "SETUID", "SYS_CHROOT"]
+    assert "add" not in as_user.container["securityContext"]["capabilities"]
+
+
+def test_no_text_of_the_job_file_is_part_of_a_shells_program() -> None:
+    mpi = {"sshAuthMountPath": "/tmp/$(touch x);`y`"}
+    one = container(emit(CUDA, launcher="mpirun", mpi=mpi)["spec"]["mpiReplicaSpecs"]["Worker"])["command"]
+    other = container(emit(CUDA, launcher="mpirun")["spec"]["mpiReplicaSpecs"]["Worker"])["command"]
+
+    assert one[:3] == other[:3]
+
+
+def test_the_users_security_context_is_laid_over_the_defaults() -> None:
+    context = plan(CUDA, securityContext={"capabilities": {"add": ["IPC_LOCK"]}}).container["securityContext"]
+
+    assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}
+
+
+def test_a_fraction_is_written_as_text() -> None:
+    resources = plan(CPU, resources={"cpu": 0.5, "memory": 1000}).container["resources"]
+
+    assert resources["limits"] == {"cpu": "0.5", "memory": "1000"}
+
+
+def test_the_hosts_network_keeps_the_clusters_names() -> None:
+    assert plan(CUDA, hostNetwork=True).pod["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+@pytest.mark.parametrize(
+    ("level", "accelerator", "spec", "fields"),
+    [
+        ("privileged", CUDA, {"hostNetwork": True}, []),
+        ("restricted", CPU, {"podSecurityContext": USER}, []),
+        ("restricted", CPU, {"launcher": "mpirun", "podSecurityContext": USER}, []),
+        ("restricted", CPU, {"podSecurityContext": USER, "nodes": 2}, ["nodes"]),
+        ("restricted", CPU, {}, ["podSecurityContext"]),
+        ("baseline", CPU, {"launcher": "mpirun"}, []),
+        ("restricted", CPU, {"launcher": "mpirun"}, ["podSecurityContext", "podSecurityContext"]),
+        ("baseline", CPU, {"hostNetwork": True}, ["hostNetwork"]),
+        ("baseline", CPU, {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, ["volumes"]),
+        ("baseline", CPU, {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}, ["securityContext"]),
+        ("baseline", CPU, {"securityContext": {"privileged": True}}, ["securityContext"]),
+    ],
+)
+def test_what_a_namespaces_policy_would_refuse_is_said_before(
+    level: str, accelerator: dict[str, Any], spec: dict[str, Any], fields: list[str]
+) -> None:
+    found = podsecurity.problems(plan(accelerator, **spec), level)
+
+    assert [problem.path[1] for problem in found] == fields
