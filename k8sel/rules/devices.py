@@ -77,7 +77,7 @@ def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
     fits = len(devices) <= count and len(set(devices)) == len(devices)
     other = f", or devices: {numbers(_ranks(devices))}" if fits else ""
     message = f"device {top} needs count > {top}, and count is {count}"
-    yield invalid((*HERE, "devices"), message, f"count: {top + 1}{other}")
+    yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {top + 1}{other}")
 
 
 def _row_without_devices(job: JobFile) -> bool:
