@@ -29,6 +29,7 @@ def call(function: Callable[[], str], seconds: float) -> str:
     child = os.fork()
     if child == 0:
         os.close(reader)
+        signal.alarm(int(seconds) + 2)  # should this process be killed meanwhile, nobody else would end the child
         _run(function, writer)
     os.close(writer)
     try:
@@ -67,18 +68,18 @@ def _read_all(reader: int, seconds: float) -> bytes | None:
 
 
 def _end(child: int) -> int:
-    """The child's wait status. One that still runs is killed; one stuck in the kernel is given up after a second."""
-    for pause in (0.0, 0.01, 0.04):  # it closed the pipe, so it is about to exit by itself
-        time.sleep(pause)
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-    os.kill(child, signal.SIGKILL)
-    for _ in range(20):
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.05)
+    """The child's wait status. One that still runs is killed; one stuck in the kernel is given up after a second.
+
+    Never a wait without end: closing a broken device can take the kernel forever, and a child does that when it exits.
+    """
+    for kill in (False, True):
+        if kill:
+            os.kill(child, signal.SIGKILL)
+        for step in range(10):  # 1 s altogether; a child that gave its answer is gone in less than 1 ms
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.001 * 2**step if kill else 0.0002 * 2 ** min(step, 5))
     return 0
 
 

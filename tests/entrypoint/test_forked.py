@@ -1,0 +1,62 @@
+"""A call in a child process: its answer, its error, its crash, its hang; never a process left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from k8sel.entrypoint import forked
+
+
+def children() -> int:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0
+    return 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 1_000_000])
+def test_an_answer_of_any_size(size: int) -> None:
+    assert forked.call(lambda: "é" * size, 5) == "é" * size
+    assert not children()
+
+
+def fail() -> str:
+    raise OSError("the library is not there")
+
+
+def crash() -> str:
+    os.kill(os.getpid(), signal.SIGKILL)  # not SIGABRT: pytest would show its own stack
+    return ""
+
+
+def leave() -> str:
+    os._exit(3)
+
+
+def hang() -> str:
+    time.sleep(30)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (fail, "the library is not there"),
+        (crash, "it crashed (SIGKILL)"),
+        (leave, "it ended without an answer"),
+        (hang, "no answer in 0.2 s"),
+    ],
+)
+def test_no_answer(function: Callable[[], str], reason: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(forked.Failed) as failed:
+        forked.call(function, 0.2)
+    assert str(failed.value) == reason
+    assert time.monotonic() - start < 2
+    assert not children()

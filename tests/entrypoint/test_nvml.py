@@ -1,0 +1,87 @@
+"""What NVML's calls are read as, on a library that is Python: partitions (MIG), lost GPUs, old drivers."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from k8sel.entrypoint.discovery import nvml
+
+
+class Library:
+    """Two GPUs; the second is partitioned into three places, of which the middle one is empty."""
+
+    def __init__(self, *, lost: int | None = None) -> None:
+        self.lost = lost
+
+    def nvmlInit_v2(self) -> int:
+        return 0
+
+    nvmlShutdown = nvmlInit_v2
+
+    def nvmlSystemGetDriverVersion(self, text: Any, size: object) -> int:  # noqa: ANN401
+        text.value = b"570.1"
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:  # noqa: ANN401
+        count._obj.value = 2
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:  # noqa: ANN401
+        handle._obj.value = index.value + 1
+        return 15 if index.value == self.lost else 0
+
+    def nvmlDeviceGetPciInfo_v3(self, handle: Any, info: Any) -> int:  # noqa: ANN401
+        info._obj.busId = f"00000000:{9 - handle.value:02X}:00.0".encode()
+        return 0
+
+    def nvmlDeviceGetUUID(self, handle: Any, text: Any, size: object) -> int:  # noqa: ANN401
+        text.value = (f"GPU-{handle.value}" if handle.value < 10 else f"MIG-{handle.value}").encode()
+        return 0
+
+    def nvmlDeviceGetName(self, handle: Any, text: Any, size: object) -> int:  # noqa: ANN401
+        text.value = b"NVIDIA A100-SXM4-40GB" + (b" MIG 3g.20gb" if handle.value >= 10 else b"")
+        return 0
+
+    def nvmlDeviceGetMigMode(self, handle: Any, now: Any, pending: Any) -> int:  # noqa: ANN401
+        now._obj.value = int(handle.value == 2)
+        return 0 if handle.value == 2 else 3
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: Any, count: Any) -> int:  # noqa: ANN401
+        count._obj.value = 3
+        return 0
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: Any, index: Any, each: Any) -> int:  # noqa: ANN401
+        each._obj.value = 10 + index.value
+        return 6 if index.value == 1 else 0
+
+
+def look(monkeypatch: pytest.MonkeyPatch, library: Library) -> dict[str, Any]:
+    monkeypatch.setattr(nvml, "_load", lambda folder: library)
+    return nvml.look("")
+
+
+def test_a_partitioned_gpu_is_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look(monkeypatch, Library())
+    assert [uuid for _, uuid, _ in found["devices"]] == ["GPU-1", "MIG-10", "MIG-12"]
+    assert [pci for pci, _, _ in found["devices"]] == ["00000000:08:00.0", "00000000:07:00.0", "00000000:07:00.0"]
+
+
+def test_a_lost_gpu_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look(monkeypatch, Library(lost=0))
+    assert len(found["devices"]) == 2
+    assert found["notes"] == ["NVML GPU 0: nvmlDeviceGetHandleByIndex_v2: error 15 (GPU is lost)"]
+
+
+def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old(Library):
+        nvmlInit_v2 = property()
+
+    with pytest.raises(nvml.NvmlError, match=r"nvmlInit_v2: error 13 \(function not found\)"):
+        look(monkeypatch, Old())
+
+
+def test_the_layout_of_pci_info() -> None:
+    assert (ctypes.sizeof(nvml._PciInfo), nvml._PciInfo.busId.offset) == (68, 36)
