@@ -59,8 +59,7 @@ def _plugin(accelerator: Accelerator, row: Row) -> Devices:
     resource = accelerator.resource or row.resource_name
     positions = accelerator.devices or ()
     held = _some(accelerator, row, positions=positions)
-    tolerations = (_toleration(resource),) if resource else ()
-    return replace(held, resource_name=resource, count=accelerator.count or 0, tolerations=tolerations)
+    return replace(held, resource_name=resource, count=accelerator.count or 0)
 
 
 def _host(accelerator: Accelerator, row: Row) -> Devices:
@@ -82,7 +81,7 @@ def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> 
         mask_env=_mask(row, positions, accelerator.order or "pci"),
         product=accelerator.product,
         product_label=row.product_label,
-        tolerations=(),
+        tolerations=_tolerations(accelerator.resource or row.resource_name),
     )
 
 
@@ -91,8 +90,9 @@ def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]
     return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
 
 
-def _toleration(resource: str) -> Fragment:
-    return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
+    """Nodes with such devices are often tainted by the resource's name."""
+    return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
 
 
 def _share(positions: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:

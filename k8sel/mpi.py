@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from k8sel import pod
 from k8sel.defaults import is_root
+from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.launchers import MPIS, Mpi
 from k8sel.plan import Argv, Devices, MpiPlan
 from k8sel.spec import Spec
 
 MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel gives out by itself
-OWN = ("K8SEL_EXPECT", "MASTER_ADDR", "MASTER_PORT")  # variables that go to every rank
+MASTER = ("MASTER_ADDR", "MASTER_PORT")
 
 # $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks.
 SSHD = (
@@ -73,7 +74,8 @@ def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
 
 
 def _exports(mpi: Mpi, spec: Spec) -> Argv:
-    names = [*OWN, *(variable.name for variable in spec.env)]
+    own = MASTER if spec.entrypoint.mode == "none" else (VARIABLE, *MASTER)
+    names = [*own, *(variable.name for variable in spec.env)]
     if mpi.export_list:
         return (mpi.export, ",".join(names))
     return tuple(word for name in names for word in (mpi.export, name))

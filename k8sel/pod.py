@@ -80,8 +80,10 @@ def _resources(spec: Spec, devices: Devices) -> Fragment:
 
 
 def _pod_security(spec: Spec) -> Fragment:
-    secure: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
-    return {**secure, "seccompProfile": {"type": "RuntimeDefault"}, **spec.pod_security_context}
+    given = spec.pod_security_context
+    nobody: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
+    profile = {} if "seccompProfile" in given else {"seccompProfile": {"type": "RuntimeDefault"}}
+    return {**nobody, **given, **profile}
 
 
 def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:

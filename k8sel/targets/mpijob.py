@@ -49,9 +49,8 @@ def _launcher(plan: JobPlan, mpi: MpiPlan, config_map: str | None) -> dict[str, 
 
 def _worker(plan: JobPlan, mpi: MpiPlan, config_map: str | None) -> dict[str, Any]:
     """Runs sshd: what a rank has to know comes with mpirun's command, not from here."""
-    program = podspec.Program(container=WORKER, command=mpi.sshd, env=plan.env)
+    program = podspec.Program(container=WORKER, command=mpi.sshd, env=plan.env, ready_port=mpi.ssh_port)
     container = podspec.container(plan, program, plan.container, config_map)
-    container["readinessProbe"] = {"tcpSocket": {"port": mpi.ssh_port}, "periodSeconds": 2}
     return _replica(len(plan.nodes), podspec.template(plan, plan.pod, container, config_map))
 
 

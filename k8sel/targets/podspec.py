@@ -59,6 +59,7 @@ class Program:
     container: str  # its name
     command: Argv
     env: Iterable[Fragment]
+    ready_port: int | None = None  # ready once something listens there
 
 
 def container(plan: JobPlan, program: Program, fields: Fragment, config_map: str | None) -> Object:
@@ -74,6 +75,7 @@ def container(plan: JobPlan, program: Program, fields: Fragment, config_map: str
         **({"env": entries} if entries else {}),
         **_taken(fields, "resources"),
         **({"volumeMounts": mounts} if mounts else {}),
+        **({"readinessProbe": _listening(program.ready_port)} if program.ready_port else {}),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **_taken(fields, "securityContext"),
     }
@@ -84,6 +86,10 @@ def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
     if plan.entrypoint_mode == "none":
         return ()
     return env.constants({VARIABLE: plan.expectation.to_json()})
+
+
+def _listening(port: int) -> Object:
+    return {"tcpSocket": {"port": port}, "periodSeconds": 2}
 
 
 def _taken(fields: Fragment, name: str) -> Object:
