@@ -1,0 +1,78 @@
+"""The pipeline as a whole: all problems with their places, warnings with theirs, and nothing heavy imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from k8sel import api
+from k8sel.errors import SpecError
+from planning import goldens
+
+HEAVY = ("kubernetes", "docker", "jsonschema", "rich", "typer", "requests")
+TEXT = """\
+apiVersion: k8sel.dev/v1alpha1
+kind: AcceleratedJob
+metadata: {name: job}
+spec:
+  image: img
+  command: [python, train.py]
+  launcher: torchrun
+  accelerator: {type: cuda, devices: [2, 0]}
+"""
+
+
+def load(text: str) -> api.Job:
+    (job,) = api.load(text.encode(), "job.yaml")
+    return job
+
+
+def test_rendering_imports_no_client_library() -> None:
+    file = goldens.CASES / "torchrun-order" / "job.yaml"
+    code = (
+        f"import sys; from k8sel import api\n"
+        f"for job in api.load(open({str(file)!r}, 'rb').read(), 'x'): api.render(api.plan(job))\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_warning_says_where() -> None:
+    warnings = api.check(load(TEXT))
+
+    assert str(warnings[0]).startswith("job.yaml:8:38: spec.accelerator.devices: warning: each node asks for 3")
+
+
+def test_a_problem_stops_the_plan_and_says_where() -> None:
+    with pytest.raises(SpecError, match=r"job\.yaml:8:\d+: spec\.accelerator\."):
+        api.plan(load(TEXT.replace("devices", "count: 1, devices")))
+
+
+def test_a_namespaces_policy_stops_the_check_and_says_where() -> None:
+    with pytest.raises(SpecError, match=r"job\.yaml:\d+:\d+: spec\.podSecurityContext: forbidden: Pod Security level"):
+        api.check(load(TEXT), namespace_policy="restricted")
+
+
+def test_another_number_of_nodes_can_be_planned() -> None:
+    assert len(api.plan(load(TEXT), nodes=3).nodes) == 3
+
+
+def test_the_entrypoints_config_map_is_applied_before_the_job() -> None:
+    brought, job = api.render(api.plan(load(TEXT)))
+
+    volumes = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["volumes"]
+    assert brought["immutable"] is True
+    assert {"name": "k8sel", "configMap": {"name": brought["metadata"]["name"]}} in volumes
+    assert set(brought["data"]) == {"entrypoint"}
+    assert set(brought["binaryData"]) == {"entrypoint.pyz"}
+
+
+@pytest.mark.parametrize("mode", ["image", "none"])
+def test_a_job_without_a_config_map_is_one_object(mode: str) -> None:
+    (job,) = api.render(api.plan(load(TEXT + f"  entrypoint: {{mode: {mode}}}\n")))
+
+    assert job["kind"] == "PyTorchJob"
