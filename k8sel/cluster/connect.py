@@ -41,12 +41,15 @@ def _kubeconfig_files() -> list[Path]:
 def _from_kubeconfig(files: str, context: str | None, namespace: str | None) -> Cluster:
     config = _loader()
     configuration = _configuration()
+    configuration.host = ""  # the loader leaves its default, localhost, where the kubeconfig names no server
     with _Readable(files):
         contexts, current = config.list_kube_config_contexts(config_file=files)
         chosen = _choose(contexts, context or current["name"], files)
         config.load_kube_config(
             config_file=files, context=chosen["name"], client_configuration=configuration, persist_config=False
         )
+    if not configuration.host:
+        raise ClusterError(f"{files}: the cluster of context {chosen['name']} has no server")
     default = chosen.get("context", {}).get("namespace") or "default"
     return _cluster(configuration, chosen["name"], namespace or default)
 

@@ -77,9 +77,10 @@ def not_found(cluster: Cluster, ref: JobRef) -> ClusterError:
     missing = [trouble.missing_kind(cluster, kind) for kind in _kinds(ref)]
     if missing[0] and all(missing):
         return missing[0]
+    names = " or ".join(kind.kind for kind in _kinds(ref))
     plurals = ",".join(f"{kind.plural}.{kind.group}" for kind in _kinds(ref))
     return ClusterError(
-        f"{cluster.host}: no {' or '.join(kind.kind for kind in _kinds(ref))} named {ref.name} in namespace {ref.place(cluster)}. "
+        f"{cluster.host}: no {names} named {ref.name} in namespace {ref.place(cluster)}. "
         f"See: kubectl get {plurals} -n {ref.place(cluster)}"
     )
 

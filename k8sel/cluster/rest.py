@@ -183,7 +183,7 @@ def _reason(cause: BaseException) -> str:
     if isinstance(cause, NewConnectionError) and not isinstance(cause, NameResolutionError):
         return f"cannot connect: {str(cause).rpartition(': ')[2]}. Is the cluster up, and the context the right one?"
     if isinstance(cause, SSLError):
-        return f"its certificate is not accepted: {cause}. Check certificate-authority in the kubeconfig"
+        return f"TLS failed: {cause}. Check certificate-authority and client-certificate in the kubeconfig"
     for kind, text in _REASONS.items():
         if isinstance(cause, kind):
             return text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cluster.client import Cluster as Box
 
+from cluster.client import Cluster as Box
 from k8sel.cluster import Cluster, connect
 
 

@@ -6,9 +6,9 @@ import copy
 import json
 
 import pytest
+
 from cluster.client import Cluster as Box
 from cluster.client import await_
-
 from cluster_client.manifests import config_map, container, mpi_job, pytorch_job
 from k8sel.cluster import Cluster, JobRef, Options, Refusal, apply, delete, pod_security
 from k8sel.errors import ClusterError

@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+
 from cluster.client import Cluster as Box
 from cluster.client import await_
-
 from cluster_client.manifests import container, mpi_job, pytorch_job
 from cluster_client.wire import Wire, wire
 from k8sel.cluster import Cluster, JobRef, LogLine, Status, apply, delete, logs, status, wait
@@ -28,12 +29,20 @@ def outcome(client: Cluster, name: str, timeout: float = 60) -> tuple[str, list[
     seen: list[Status] = []
     result = wait(client, JobRef(name=name), timeout=timeout, on_change=seen.append)
     assert seen[-1] == result.status
-    assert all(one != other for one, other in zip(seen, seen[1:], strict=False))
+    assert all(one != other for one, other in pairwise(seen))
     return result.result, seen
 
 
 def until(client: Cluster, name: str, wanted: Callable[[Status], bool]) -> Status:
-    return await_(lambda: (found := status(client, JobRef(name=name))) and wanted(found) and found or None, what=name)
+    found = status(client, JobRef(name=name))
+
+    def there() -> bool:
+        nonlocal found
+        found = status(client, JobRef(name=name))
+        return wanted(found)
+
+    await_(there, what=f"the wanted state of {name}")
+    return found
 
 
 @pytest.mark.parametrize("job", [pytorch_job("good", "sleep 1", workers=1), mpi_job("good", "sleep 1")])
@@ -41,8 +50,8 @@ def test_a_job_that_succeeds(client: Cluster, job: dict[str, object]) -> None:
     apply(client, [job])
     result, seen = outcome(client, "good")
     assert result == "succeeded"
-    assert [each.phase for each in seen][0] == "Pending"
-    assert [each.phase for each in seen][-1] == "Succeeded"
+    assert seen[0].phase == "Pending"
+    assert seen[-1].phase == "Succeeded"
     assert seen[-1].failure is None
 
 
@@ -159,10 +168,15 @@ def test_a_restarted_container_is_read_on(client: Cluster) -> None:
     replica["template"]["spec"]["volumes"] = [{"name": "k", "emptyDir": {}}]
     container(job)["volumeMounts"] = [{"name": "k", "mountPath": "/tmp/k"}]
     apply(client, [job])
+    both = {"again-master-0": ["start", "start"]}
+    followed: list[object] = []
+    reader = threading.Thread(target=lambda: followed.append(read_all(client, "again")))
+    reader.start()
     until(client, "again", lambda found: any(pod.restarts and pod.ready for pod in found.pods))
-    assert read_all(client, "again", follow=False) == {"again-master-0": ["start", "start"]}
+    assert read_all(client, "again", follow=False) == both
     assert wait(client, JobRef(name="again"), timeout=30).result == "succeeded"
-    assert "start" in read_all(client, "again")["again-master-0"]
+    reader.join()
+    assert followed == [both]
 
 
 def snip(line: Wire, stop: threading.Event) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
 from cluster.client import Cluster as Box
 from cluster.client import await_
-
-from cluster_client.manifests import container, mpi_job, pytorch_job
+from cluster_client.manifests import Object, container, mpi_job, pytorch_job
 from k8sel import api
 from k8sel.cluster import Applied, Cluster, Options, Refusal, apply
 
@@ -39,7 +39,9 @@ CONTAINERS = "object.spec.pytorchReplicaSpecs.Master.template.spec.containers"
 
 
 @contextmanager
-def policy(cluster: Box, namespace: str, validation: dict[str, Any], **spec: Any) -> Iterator[None]:
+def policy(
+    cluster: Box, namespace: str, validation: dict[str, Any], variables: Sequence[Object] = ()
+) -> Iterator[None]:
     """A ValidatingAdmissionPolicy for the PyTorchJobs of one namespace."""
     rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["*"], "operations": ["*"], "resources": ["pytorchjobs"]}
     api_version, meta = "admissionregistration.k8s.io/v1", {"name": namespace}
@@ -49,7 +51,11 @@ def policy(cluster: Box, namespace: str, validation: dict[str, Any], **spec: Any
             "apiVersion": api_version,
             "kind": "ValidatingAdmissionPolicy",
             "metadata": meta,
-            "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation], **spec},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [validation],
+                "variables": variables,
+            },
         },
         {
             "apiVersion": api_version,
@@ -73,14 +79,14 @@ def refusal(client: Cluster, text: str = JOB_FILE) -> str:
     (job,) = api.load(text.encode(), "job.yaml")
     objects = api.render(api.plan(job))
 
-    def refused() -> Refusal | None:
+    def refused() -> str:
         try:
             apply(client, objects, Options(job=job.document.data, dry_run=True))
         except Refusal as found:
-            return found
-        return None
+            return str(found.located(job.document.locate))
+        return ""
 
-    return str(await_(refused, what="refusal").located(job.document.locate))
+    return await_(refused, what="refusal")
 
 
 def test_a_policy_is_shown_at_the_field_that_its_expression_reads(client: Cluster, cluster: Box) -> None:

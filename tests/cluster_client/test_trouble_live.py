@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from cluster.client import Cluster as Box
 from cluster.client import await_
-
 from cluster_client.manifests import config_map, mpi_job, pytorch_job
 from k8sel.cluster import Cluster, JobRef, Options, apply, connect, delete, logs, pod_security, status, wait
 from k8sel.errors import ClusterError
@@ -71,21 +71,21 @@ def test_pod_security_may_be_unreadable(reader: Cluster) -> None:
 
 def test_a_token_that_is_not_accepted(client: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = as_user(client, "wrong-secret", tmp_path, monkeypatch)
-    with pytest.raises(ClusterError, match="the credentials of context other are not accepted") as caught:
+    with pytest.raises(ClusterError, match="the credentials of context other") as caught:
         status(nobody, JobRef(name="any"))
     assert "wrong-secret" not in str(caught.value)
     assert "wrong-secret" not in repr(nobody)
 
 
 def test_a_missing_namespace(client: Cluster) -> None:
-    with pytest.raises(ClusterError, match="there is no namespace nowhere. kubectl create namespace nowhere"):
+    with pytest.raises(ClusterError, match=r"there is no namespace nowhere\. kubectl create namespace nowhere"):
         apply(client, [pytorch_job("any")], Options(namespace="nowhere"))
 
 
 def test_a_missing_job(client: Cluster) -> None:
     with pytest.raises(ClusterError, match=f"no PyTorchJob or MPIJob named none in namespace {client.namespace}"):
         status(client, JobRef(name="none"))
-    with pytest.raises(ClusterError, match="no kind of job is called Job. Known: PyTorchJob, MPIJob"):
+    with pytest.raises(ClusterError, match="no kind of job is called Job"):
         status(client, JobRef(name="none", kind="Job"))
 
 
@@ -119,9 +119,8 @@ def test_a_missing_crd(client: Cluster, cluster: Box) -> None:
 @pytest.mark.usefixtures("alone")
 def test_a_webhook_that_is_down_is_waited_for_then_named(client: Cluster, cluster: Box) -> None:
     said: list[str] = []
-    with cluster.without("training-operator"):
-        with pytest.raises(ClusterError) as caught:
-            apply(client, [pytorch_job("late")], Options(webhook_seconds=3, progress=said.append))
+    with cluster.without("training-operator"), pytest.raises(ClusterError) as caught:
+        apply(client, [pytorch_job("late")], Options(webhook_seconds=3, progress=said.append))
     shown = str(caught.value)
     assert "after 3 s still: webhook validator.pytorchjob.training-operator.kubeflow.org" in shown
     assert "(service kubeflow/training-operator) does not answer: " in shown
@@ -129,11 +128,16 @@ def test_a_webhook_that_is_down_is_waited_for_then_named(client: Cluster, cluste
     assert said[0].startswith("waiting: webhook validator.pytorchjob.training-operator.kubeflow.org")
 
 
+def restart(cluster: Box, when: threading.Event) -> None:
+    when.wait(30)
+    cluster.restart("training-operator")
+
+
 @pytest.mark.usefixtures("alone")
 def test_a_webhook_that_comes_up_meanwhile(client: Cluster, cluster: Box) -> None:
     waiting = threading.Event()
     with cluster.without("training-operator"):
-        starter = threading.Thread(target=lambda: waiting.wait(30) and cluster.restart("training-operator"))
+        starter = threading.Thread(target=restart, args=(cluster, waiting))
         starter.start()
         done = apply(client, [config_map("up"), pytorch_job("up")], Options(progress=lambda _: waiting.set()))
         starter.join()

@@ -1,0 +1,145 @@
+"""What is read out of the API's records: written-down cases, a fixed clock, no cluster."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from k8sel.cluster.jobs import LiveJob
+from k8sel.cluster.kinds import JOB_KINDS
+from k8sel.cluster.status import Status, read
+
+CREATED = datetime(2026, 1, 1, tzinfo=timezone.utc)
+Object = dict[str, Any]
+
+
+def job(*true: str, kind: str = "PyTorchJob", suspend: bool = False, workers: int = 1) -> LiveJob:
+    first = "Master" if kind == "PyTorchJob" else "Launcher"
+    return LiveJob(
+        kind=JOB_KINDS[kind],
+        object={
+            "metadata": {"name": "job", "namespace": "ns", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "runPolicy": {"suspend": suspend},
+                JOB_KINDS[kind].replica_specs: {first: {"replicas": 1}, "Worker": {"replicas": workers}},
+            },
+            "status": {"conditions": [{"type": each, "status": "True", "message": f"is {each}"} for each in true]},
+        },
+    )
+
+
+def pod(name: str, role: str = "worker", **status: Any) -> Object:  # noqa: ANN401 - the API's own JSON
+    labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": name[-1]}
+    return {
+        "metadata": {"name": name, "uid": name, "namespace": "ns", "labels": labels},
+        "spec": {"containers": [{"name": "pytorch"}]},
+        "status": {"phase": "Pending", **status},
+    }
+
+
+def ended(code: int, at: str = "2026-01-01T00:01:00Z", **more: Any) -> list[Object]:  # noqa: ANN401
+    return [{"name": "pytorch", "state": {"terminated": {"exitCode": code, "finishedAt": at, **more}}}]
+
+
+def later(seconds: int) -> datetime:
+    return CREATED + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("found", "phase"),
+    [
+        (job(), "Pending"),
+        (job("Created"), "Pending"),
+        (job("Created", "Running"), "Running"),
+        (job("Created", "Restarting"), "Pending"),
+        (job("Created", "Succeeded"), "Succeeded"),
+        (job("Created", "Running", "Failed"), "Failed"),
+        (job("Suspended", suspend=True), "Suspended"),
+        (job(suspend=True), "Suspended"),
+        (job("Failed", suspend=True), "Failed"),
+    ],
+)
+def test_the_phase_follows_the_conditions(found: LiveJob, phase: str) -> None:
+    assert read(found, [], now=CREATED).phase == phase
+
+
+def test_a_job_without_conditions_is_looked_after_by_nobody() -> None:
+    assert read(job(), [], now=later(5)).reason == ""
+    assert read(job(), [], now=later(60)).reason == "no operator has taken it up: is the training-operator running?"
+    assert read(job("Created"), [], now=later(60)).reason == ""
+
+
+def test_the_first_failure_is_the_one_that_counts() -> None:
+    late = pod("job-worker-0", phase="Failed", containerStatuses=ended(1, "2026-01-01T00:02:00Z", message="follows"))
+    first = pod("job-worker-1", phase="Failed", containerStatuses=ended(78, message="k8sel: node job-worker-1: ..."))
+    found = read(job("Failed"), [late, first])
+    assert found.failure is not None
+    assert (found.failure.node, found.failure.exit_code) == ("job-worker-1", 78)
+    assert found.reason == "is Failed"
+
+
+MESSAGES = [
+    ({"reason": "OOMKilled"}, 137, "out of memory: raise spec.resources.memory (spec.sharedMemory counts as memory)"),
+    (
+        {
+            "reason": "StartError",
+            "message": "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc "
+            'create failed: unable to start container process: exec: "/bin/sh": stat /bin/sh: no such file or directory'
+            ": unknown",
+        },
+        128,
+        "the image cannot start /bin/sh: stat /bin/sh",
+    ),
+    ({"reason": "StartError", "message": "something new"}, 128, "something new"),
+    ({"message": json.dumps({"message": {"message": "RuntimeError: no", "extraInfo": {}}})}, 1, "RuntimeError: no"),
+    ({"message": json.dumps({"message": "plain"})}, 1, "plain"),
+    ({"message": "[1, 2]"}, 1, "[1, 2]"),
+    ({}, 1, ""),
+]
+
+
+@pytest.mark.parametrize(("end", "code", "message"), MESSAGES)
+def test_the_message_of_an_end(end: Object, code: int, message: str) -> None:
+    found = read(job("Failed"), [pod("job-worker-0", phase="Failed", containerStatuses=ended(code, **end))]).failure
+    assert found is not None
+    assert found.message.startswith(message)
+
+
+def test_a_pod_that_failed_as_a_whole() -> None:
+    found = read(job("Failed"), [pod("job-worker-0", phase="Failed", reason="Evicted", message="low on memory")])
+    assert found.failure is not None
+    assert (found.failure.reason, found.failure.message) == ("Evicted", "low on memory")
+
+
+def test_an_init_container_that_fails() -> None:
+    broken = pod("job-worker-0", initContainerStatuses=[{"name": "init", "state": {"terminated": {"exitCode": 1}}}])
+    assert read(job(), [broken], now=CREATED).failure is not None
+
+
+def test_why_it_waits_pods_before_events() -> None:
+    waiting = [{"name": "pytorch", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]
+    event = {"reason": "FailedMount", "message": "no volume", "lastTimestamp": "2026-01-01T00:00:09Z", "metadata": {}}
+    older = {**event, "message": "older", "lastTimestamp": "2026-01-01T00:00:01Z"}
+    stuck = pod("job-worker-0", containerStatuses=waiting)
+    assert read(job(), [stuck], [event], CREATED).reason == "job-worker-0: ImagePullBackOff: no such image"
+    creating = [{"name": "pytorch", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    assert read(job(), [pod("job-worker-0", containerStatuses=creating)], [older, event], CREATED).reason == (
+        "FailedMount: no volume"
+    )
+
+
+def test_old_warnings_do_not_explain_a_job_that_runs() -> None:
+    event = {"reason": "FailedScheduling", "message": "full", "metadata": {}}
+    running = [pod(f"job-worker-{index}", phase="Running") for index in range(2)]
+    assert read(job("Running"), running, [event]).reason == ""
+    assert read(job("Running"), running[:1], [event]).reason == "FailedScheduling: full"
+
+
+def test_pods_are_listed_by_role_and_number() -> None:
+    pods = [pod("job-worker-10"), pod("job-master-0", "master"), pod("job-worker-2"), pod("job-l-0", "launcher")]
+    pods[0]["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "10"
+    found: Status = read(job(), pods)
+    assert [each.node for each in found.pods] == ["job-launcher", "job-master-0", "job-worker-2", "job-worker-10"]
