@@ -137,8 +137,8 @@ def _bound(wrong: Wrong) -> tuple[str, str]:
     return f"{wrong.value} is not {word} {wrong.limit}", ""
 
 
-def _empty(_: Wrong) -> tuple[str, str]:
-    return "it is empty", "leave the key out, or give it a value"
+def _empty(wrong: Wrong) -> tuple[str, str]:
+    return "it is empty", "leave it out, or give it a value" if wrong.part.get(NULLABLE) else "give it a value"
 
 
 def _long(wrong: Wrong) -> tuple[str, str]:

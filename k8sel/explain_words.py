@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -72,7 +73,8 @@ def quote(value: str) -> str:
 def type_hint(expected: str, value: object, text: str | None) -> str:
     """The way from ``value`` to ``expected``."""
     if value is None:
-        return "leave the key out, or give it a value"
+        quoted = f'write "{text}" in quotes, or ' if text and expected == "string" else ""
+        return f"{quoted}leave it out, or give it a value"
     better = _as_string(value) if isinstance(value, str) else _as_scalar(value, text)
     return better.get(expected, "")
 
@@ -98,7 +100,9 @@ def _as_scalar(value: object, text: str | None) -> dict[str, str]:
 
 
 def _words(command: str) -> Iterable[str]:
-    """A command line as items of a YAML list."""
+    """A command line, or numbers, as items of a YAML list."""
+    if re.fullmatch(r"[0-9]+([\s,]+[0-9]+)*", command):
+        return re.findall("[0-9]+", command)
     try:
         words = shlex.split(command)
     except ValueError:

@@ -283,7 +283,7 @@ def _json_value(data: Scalar) -> str:
 _HINTS = {
     "mapping values are not allowed in this context": 'a text with ": " in it needs quotes, and keys of one mapping '
     "start in the same column",
-    "did not find expected key": "keys of one mapping start in the same column",
+    "did not find expected key": "keys of one mapping start in the same column, and each bracket closes once",
     "did not find expected '-' indicator": "items of one list start in the same column",
     "could not find expected ':'": "a key is followed by a colon and a space",
 }

@@ -22,6 +22,7 @@ from k8sel.spec import JobFile
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
+_OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
 def _row(job: JobFile) -> Row | None:
@@ -41,7 +42,13 @@ def known_type(job: JobFile, door: str) -> Iterator[Problem]:
     if name == AUTO and door != "run":
         yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
-        yield not_supported(path, name, types, did_you_mean(name, types))
+        yield not_supported(path, name, types, _meant(name, types))
+
+
+def _meant(name: str, types: Sequence[str]) -> str:
+    """The types whose title has the word ``name``, else the nearest."""
+    titled = [each for each in types if name.lower() in re.findall(r"\w+", ROWS[each].title.lower())]
+    return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
 
 
 def in_a_container(job: JobFile, door: str) -> Iterator[Problem]:
@@ -56,8 +63,12 @@ def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
         wanted = max(asked.count or 0, len(asked.devices or ()))
-        message = f"type {row.name} has no devices, and {wanted} {'are' if wanted > 1 else 'is'} asked for"
+        message = f"type {row.name} has no devices, and the file asks for {_some(wanted)}"
         yield forbidden(HERE, message, "leave count and devices out")
+
+
+def _some(number: int) -> str:
+    return "1 device" if number == 1 else f"{number} devices"
 
 
 def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
@@ -112,8 +123,8 @@ def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
     """Not more processes than devices."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
     if devices and processes > len(devices):
-        message = f"{processes} processes, and a node's processes have {len(devices)} devices"
-        hint = f"processesPerNode: {len(devices)}, or accelerator.count: {processes}"
+        message = f"{processes} processes, and {_some(len(devices))} for them on a node"
+        hint = f"processesPerNode: {len(devices)}, or more devices"
         yield invalid(("spec", "processesPerNode"), message, hint)
 
 
@@ -131,7 +142,8 @@ def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
     row, devices = _device_row(job), job.spec.accelerator.devices or ()
     if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
         message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
-        hint = f"devices: {numbers(sorted(devices))}, or isolation: process, which gives each process a mask of its own"
+        other = "" if job.spec.accelerator.isolation == "process" else _OWN_MASK
+        hint = f"devices: {numbers(sorted(devices))}{other}"
         yield invalid((*HERE, "devices"), message, hint)
 
 
@@ -148,7 +160,7 @@ def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
     row, order = _row(job), job.spec.accelerator.order or "pci"
     if row and order != "pci" and order not in row.order_env:
-        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"{row.title} counts one way only")
+        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
 
 
 def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
@@ -171,7 +183,7 @@ def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
     """Only some container runtimes take devices by number."""
     row = _device_row(job)
     if row and job.spec.accelerator.allocation == "host" and row.exposure_env is None and door != "run":
-        message = f"no variable says which of a host's {row.title}s enter a container"
+        message = f"for type {row.name} no variable says which of a host's devices enter a container"
         yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
 
 

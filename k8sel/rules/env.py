@@ -28,7 +28,6 @@ OWNED: dict[str, tuple[str, str]] = {
     "RANK=": (_LAUNCHER, "leave it out"),
     "LOCAL_RANK=": (_LAUNCHER, "leave it out"),
     "LOCAL_WORLD_SIZE=": (_LAUNCHER, "processesPerNode says it"),
-    "NODE_RANK=": (_LAUNCHER, "leave it out"),
     "GROUP_RANK=": (_LAUNCHER, "leave it out"),
     "OMP_NUM_THREADS=": ("k8sel counts the CPUs where the process runs", "cpu.threadsPerProcess"),
     "OMPI_MCA_orte_": (_MPI, "leave it out"),

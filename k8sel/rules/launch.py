@@ -29,8 +29,8 @@ def target_serves(job: JobFile, door: str) -> Iterator[Problem]:
     targets = LAUNCHERS[launcher].targets
     if target is not None and target not in targets:
         fitting = [name for name, other in LAUNCHERS.items() if target in other.targets]
-        message = f"a {target} cannot serve launcher {launcher}, which runs as {' or '.join(targets)}"
-        yield invalid(("spec", "target"), message, f"leave target out, or launcher: {' or '.join(fitting)}")
+        message = f"target {target} cannot serve launcher {launcher}, which runs as {' or '.join(targets)}"
+        yield invalid(("spec", "target"), message, f"leave target out, or use launcher {', '.join(fitting)}")
 
 
 def mpi_needs_mpirun(job: JobFile, door: str) -> Iterator[Problem]:
@@ -62,7 +62,7 @@ def image_is_given(job: JobFile, door: str) -> Iterator[Problem]:
     if image is None and door != "run":
         yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
     elif image is not None and re.search(r"[\s\0]", image):
-        yield invalid(("spec", "image"), f"{image!r} has white space in it", "write the image's name only")
+        yield invalid(("spec", "image"), f'"{image}" has white space in it', "write the image's name only")
 
 
 def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
@@ -80,23 +80,25 @@ def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
 
 def no_launcher_inside(job: JobFile, door: str) -> Iterator[Problem]:
     """The command is what one runs on one device: a launcher within the launcher starts each process many times."""
-    index = _starter(job.spec.command)
-    if index is not None:
-        message = f"the launcher is put around the command, and {job.spec.command[index].split()[0]} is in it already"
+    found = _starter(job.spec.command)
+    if found:
+        index, name = found
+        message = f"the launcher is put around the command, and {name} is in it already"
         hint = "write what runs on one device, for example [python, train.py]; spec.launcher says the rest"
         yield forbidden((*COMMAND, index), message, hint)
 
 
-def _starter(command: Sequence[str]) -> int | None:
-    """Which word of ``command`` starts a group of processes."""
+def _starter(command: Sequence[str]) -> tuple[int, str] | None:
+    """Which word of ``command`` starts a group of processes, and by what."""
     program = PurePosixPath(command[0]).name
     if program in STARTERS:
-        return 0
+        return 0, program
     for index, (word, following) in enumerate(pairwise(command)):
-        module = word == "-m" and following in MODULES and program.startswith("python")
+        if word == "-m" and following in MODULES and program.startswith("python"):
+            return index + 1, following
         script = word in ("-c", "-lc", "-ec") and program in ("sh", "bash") and _IN_SHELL.search(following)
-        if module or script:
-            return index + 1
+        if script:
+            return index + 1, script[1]
     return None
 
 

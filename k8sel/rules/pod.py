@@ -51,10 +51,8 @@ def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
         if not isinstance(name, str):
             yield required(path, "a mount names its volume", f"one of {', '.join(names)}" if names else "")
         elif name not in names:
-            if names:
-                yield not_supported(path, name, names, "volumes has to have it")
-            else:
-                yield invalid(path, f'there is no volume "{name}"', "volumes has to have it")
+            only = f", only {', '.join(names)}" if names else ""
+            yield invalid(path, f'there is no volume "{name}"{only}', "volumes has to have it")
 
 
 def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
