@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import UNSET
 
+from k8sel.defaults import ROOT_SSH, is_root
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.plan import Devices
@@ -70,15 +71,6 @@ def _unchecked(spec: Spec, devices: Devices) -> Iterator[Problem]:
         yield _warning(("entrypoint", "check"), "nothing is compared before training starts", "enforce, or warn")
 
 
-def _unused_restarts(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    if spec.policy.max_restarts and spec.launcher in ("mpirun", "python"):
-        yield _warning(
-            ("policy", "maxRestarts"),
-            f"{spec.launcher} restarts no processes",
-            "backoffLimit restarts the job's pods",
-        )
-
-
 def _shared_memory(spec: Spec, devices: Devices) -> Iterator[Problem]:
     if spec.shared_memory is None and (spec.processes_per_node or 1) > 1:
         yield _warning(
@@ -116,6 +108,17 @@ def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
             )
 
 
+def _unreadable_keys(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    """The operator makes the keys private only at root's own path, and ssh takes only private keys of its user."""
+    path = spec.mpi.ssh_auth_mount_path
+    if spec.launcher == "mpirun" and (path == ROOT_SSH) != is_root(spec):
+        yield _warning(
+            ("mpi", "sshAuthMountPath"),
+            f"ssh will refuse the keys at {path}, by their owner or their mode",
+            f"{ROOT_SSH} for root, another path for another user (podSecurityContext.runAsUser)",
+        )
+
+
 def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
     if not spec.policy.backoff_limit:
         return
@@ -131,5 +134,12 @@ def _listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked, _unused_restarts)
-CONTAINER_RULES: tuple[Rule, ...] = (_shared_memory, _cpu_number, _uncounted, _launchers_value, _retries)
+RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)
+CONTAINER_RULES: tuple[Rule, ...] = (
+    _shared_memory,
+    _cpu_number,
+    _uncounted,
+    _launchers_value,
+    _unreadable_keys,
+    _retries,
+)

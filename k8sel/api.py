@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from k8sel import planner, podsecurity
+from k8sel import planner, validate
 from k8sel.defaults import default
-from k8sel.errors import Kind, Problem, SpecError
+from k8sel.errors import Problem, SpecError
 from k8sel.load import Job, load
 from k8sel.plan import JobPlan
 from k8sel.targets import TARGETS, configmap
-from k8sel.validate import validate
 
 __all__ = ["Job", "check", "load", "plan", "render"]
 
@@ -24,8 +23,9 @@ def check(job: Job, door: str = "kubernetes", *, namespace_policy: str = "privil
 
     ``namespace_policy``: the Pod Security level that its namespace enforces.
     """
+    refused = validate.namespace_policy(default(job.file, door), namespace_policy)
     job_plan = plan(job, door)
-    _stop(podsecurity.problems(job_plan, namespace_policy), job)
+    _stop(refused, job)
     return list(job_plan.warnings)
 
 
@@ -36,11 +36,10 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
     """
     file = job.file if nodes is None else replace(job.file, spec=replace(job.file.spec, nodes=nodes))
     defaulted = default(file, door, sockets=1 if door == "kubernetes" else _sockets())
-    found = validate(defaulted, door)
-    _stop([problem for problem in found if problem.kind is not Kind.WARNING], job)
+    found = validate.validate(defaulted, door)
+    _stop(validate.errors(found), job)
     job_plan = planner.plan(defaulted, sha256=job.sha256, door=door)
-    said = [problem for problem in found if problem.kind is Kind.WARNING]
-    return dataclasses.replace(job_plan, warnings=tuple(_located([*said, *job_plan.warnings], job)))
+    return dataclasses.replace(job_plan, warnings=tuple(_located([*found, *job_plan.warnings], job)))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
+# mpi-operator writes the name of the gang's scheduler itself.
 GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
@@ -33,7 +34,7 @@ def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1) -> JobF
             processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, door, sockets)),
             accelerator=accelerator,
             mpi=_mpi(spec) if spec.launcher == "mpirun" else spec.mpi,
-            scheduling=_scheduling(spec.scheduling),
+            scheduling=spec.scheduling if spec.launcher == "mpirun" else _scheduling(spec.scheduling),
             policy=_policy(spec.policy),
             entrypoint=_entrypoint(spec.entrypoint),
         ),

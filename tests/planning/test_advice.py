@@ -33,7 +33,8 @@ MEMORY = {"sharedMemory": "1Gi"}
         (CUDA, {**MEMORY, "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
         (CUDA, {"launcher": "python", "policy": {"backoffLimit": 1}}, []),
         (CUDA, {**MEMORY, "launcher": "mpirun", "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
-        (CUDA, {**MEMORY, "launcher": "mpirun", "policy": {"maxRestarts": 1}}, ["policy.maxRestarts"]),
+        (CUDA, {**MEMORY, "launcher": "mpirun", "mpi": {"sshAuthMountPath": "/keys"}}, ["mpi.sshAuthMountPath"]),
+        (CUDA, {**MEMORY, "launcher": "mpirun", "podSecurityContext": {"runAsUser": 1000}}, []),
     ],
 )
 def test_what_is_wasted_or_risky_is_said(accelerator: dict[str, Any], spec: dict[str, Any], fields: list[str]) -> None:

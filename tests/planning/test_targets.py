@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from k8sel import podsecurity
 from planning.jobs import container, emit, plan
 
 CUDA = {"type": "cuda", "count": 2}
@@ -132,27 +131,3 @@ def test_a_fraction_is_written_as_text() -> None:
 
 def test_the_hosts_network_keeps_the_clusters_names() -> None:
     assert plan(CUDA, hostNetwork=True).pod["dnsPolicy"] == "ClusterFirstWithHostNet"
-
-
-@pytest.mark.parametrize(
-    ("level", "accelerator", "spec", "fields"),
-    [
-        ("privileged", CUDA, {"hostNetwork": True}, []),
-        ("restricted", CPU, {"podSecurityContext": USER}, []),
-        ("restricted", CPU, {"launcher": "mpirun", "podSecurityContext": USER}, []),
-        ("restricted", CPU, {"podSecurityContext": USER, "nodes": 2}, ["nodes"]),
-        ("restricted", CPU, {}, ["podSecurityContext"]),
-        ("baseline", CPU, {"launcher": "mpirun"}, []),
-        ("restricted", CPU, {"launcher": "mpirun"}, ["podSecurityContext", "podSecurityContext"]),
-        ("baseline", CPU, {"hostNetwork": True}, ["hostNetwork"]),
-        ("baseline", CPU, {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, ["volumes"]),
-        ("baseline", CPU, {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}, ["securityContext"]),
-        ("baseline", CPU, {"securityContext": {"privileged": True}}, ["securityContext"]),
-    ],
-)
-def test_what_a_namespaces_policy_would_refuse_is_said_before(
-    level: str, accelerator: dict[str, Any], spec: dict[str, Any], fields: list[str]
-) -> None:
-    found = podsecurity.problems(plan(accelerator, **spec), level)
-
-    assert [problem.path[1] for problem in found] == fields
