@@ -126,7 +126,7 @@ main()
 _SCRIPT = """\
 #!/bin/sh
 # k8sel's entrypoint: finds a python3 for the zipapp beside this script.
-archive="${0%/*}/entrypoint.pyz"
+case $0 in */*) archive="${0%/*}/entrypoint.pyz" ;; *) archive=./entrypoint.pyz ;; esac
 for python in python3 /usr/local/bin/python3 /usr/bin/python3 /opt/conda/bin/python3 /opt/venv/bin/python3; do
   if command -v "$python" >/dev/null 2>&1; then
     exec "$python" -I -S -c "import sys; sys.path.insert(0, sys.argv.pop(1)); import start" "$archive" "$@"

@@ -8,6 +8,7 @@ from k8sel.entrypoint import cpus, summary
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import replace
 from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.survey import settle, survey
 
@@ -30,12 +31,13 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
     seen = survey(expectation, machine, environ)
     started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node
     if started != planned:
-        seen.problems.append(f"{planned} processes expected on this node, the launcher started {started}")
+        problem = f"{planned} processes expected on this node, the launcher started {started}"
+        seen = replace(seen, problems=[*seen.problems, problem])
     settle(seen, expectation)
     each = [process for process in processes(seen, expectation) if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
         raise Stop(
-            [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is one more than the {planned} that have devices"]
+            [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
     threads = _threads(expectation, machine, bound=True)
     return summary.write(

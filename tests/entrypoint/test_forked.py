@@ -11,6 +11,9 @@ import pytest
 
 from k8sel.entrypoint import forked
 
+# pytest-xdist has threads; the entrypoint has none.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
 
 def children() -> int:
     try:

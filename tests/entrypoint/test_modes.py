@@ -208,6 +208,13 @@ def test_rank_of_a_launcher_that_started_another_number(nvml_box: Box) -> None:
     assert "1 processes expected on this node, the launcher started 2" in end.message
 
 
+def test_rank_beyond_the_plan(nvml_box: Box) -> None:
+    launcher = {**OPENMPI, "OMPI_COMM_WORLD_LOCAL_RANK": "2"}
+    end = nvml_box.start("rank", "env", expect=devices(2, 0, launcher="mpirun", processesPerNode=2), env=launcher)
+    assert end.status == 78
+    assert "local rank 2 is beyond the 2 processes that were planned" in end.message
+
+
 def test_a_command_that_is_called_like_a_mode(nvml_box: Box) -> None:
     end = nvml_box.start("--", "check", expect=devices(0))
     assert "check is not in the image" in end.message

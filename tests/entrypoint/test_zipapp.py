@@ -130,6 +130,13 @@ def test_the_script_finds_python_on_the_path(nvml_box: Box, tmp_path: Path) -> N
     assert done.stdout == f"{uuid(0)},{uuid(2)} a b \n"
 
 
+def test_the_script_called_from_its_own_folder(nvml_box: Box) -> None:
+    environ = nvml_box.environ(devices(0), {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"})
+    command = ["/bin/sh", zipapp.SCRIPT, "true"]
+    done = subprocess.run(command, env=environ, cwd=nvml_box.entrypoint, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_script_with_a_python_that_fails(nvml_box: Box, tmp_path: Path) -> None:
     script(tmp_path / "python3", "exit 5")
     assert run_script(nvml_box, f"{tmp_path}:{os.defpath}", "true").returncode == 5
