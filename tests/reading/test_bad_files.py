@@ -1,6 +1,7 @@
 """Bad job files with their whole message: bad/<what>/<name>.yaml and <name>.txt beside it.
 
-<what> is a Pod Security level, a door, or what the file is bad at. Nothing writes the messages but a person; they are compared whole.
+<what> is a Pod Security level, a door, or what the file is bad at. The messages are compared whole, and no command
+writes them: a changed message is changed by hand, and read.
 """
 
 from __future__ import annotations
