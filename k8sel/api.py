@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from k8sel import planner, validate
 from k8sel.defaults import default
-from k8sel.errors import Problem, SpecError
+from k8sel.errors import Kind, Problem, SpecError
 from k8sel.load import Job, load
 from k8sel.plan import JobPlan
+from k8sel.rules.devices import AUTO
+from k8sel.spec import JobFile
 from k8sel.targets import TARGETS, configmap
 
 __all__ = ["Job", "check", "load", "plan", "render"]
@@ -23,10 +24,9 @@ def check(job: Job, door: str = "kubernetes", *, namespace_policy: str = "privil
 
     ``namespace_policy``: the Pod Security level that its namespace enforces.
     """
-    refused = validate.namespace_policy(default(job.file, door), namespace_policy)
-    job_plan = plan(job, door)
-    _stop(refused, job)
-    return list(job_plan.warnings)
+    file = _defaulted(job.file, door, None)
+    _stop([*_refused(file, door), *validate.namespace_policy(file, namespace_policy)], job)
+    return list(plan(job, door).warnings)
 
 
 def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
@@ -34,12 +34,11 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
 
     Raises SpecError with every problem of it.
     """
-    file = job.file if nodes is None else replace(job.file, spec=replace(job.file.spec, nodes=nodes))
-    defaulted = default(file, door, sockets=1 if door == "kubernetes" else _sockets())
-    found = validate.validate(defaulted, door)
-    _stop(validate.errors(found), job)
-    job_plan = planner.plan(defaulted, sha256=job.sha256, door=door)
-    return dataclasses.replace(job_plan, warnings=tuple(_located([*found, *job_plan.warnings], job)))
+    file = _defaulted(job.file, door, nodes)
+    _stop(_refused(file, door), job)
+    job_plan = planner.plan(file, sha256=job.sha256, door=door)
+    warnings = [problem for problem in validate.validate(file, door) if problem.kind is Kind.WARNING]
+    return dataclasses.replace(job_plan, warnings=tuple(_located([*warnings, *job_plan.warnings], job)))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -48,6 +47,28 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
         return [TARGETS[job_plan.target](job_plan, None)]
     brought = configmap.emit(job_plan)
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
+
+
+def _defaulted(file: JobFile, door: str, nodes: int | None) -> JobFile:
+    """``file`` with what the door's options, this machine and the defaults say beside it."""
+    spec = file.spec if nodes is None else replace(file.spec, nodes=nodes)
+    if door == "kubernetes":  # looks at no machine
+        return default(replace(file, spec=spec), door)
+    from k8sel import here
+
+    if door == "run" and spec.accelerator.type == AUTO:
+        spec = replace(spec, accelerator=replace(spec.accelerator, type=here.accelerator()))
+    return default(replace(file, spec=spec), door, sockets=here.sockets())
+
+
+def _refused(file: JobFile, door: str) -> list[Problem]:
+    found = validate.errors(validate.validate(file, door))
+    nodes = file.spec.nodes or 1
+    if door == "run" and nodes > 1:
+        message = f"this machine is one node, and the job waits for {nodes}"
+        hint = "--nodes 1 runs one node's processes here"
+        found.append(Problem(kind=Kind.INVALID, path=("spec", "nodes"), message=message, hint=hint))
+    return found
 
 
 def _stop(problems: list[Problem], job: Job) -> None:
@@ -60,9 +81,3 @@ def _located(problems: list[Problem], job: Job) -> list[Problem]:
         problem if problem.location else dataclasses.replace(problem, location=job.document.locate(problem.path))
         for problem in problems
     ]
-
-
-def _sockets() -> int:
-    """CPU sockets of this machine; 1 where it does not say."""
-    packages = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id")
-    return len({package.read_text() for package in packages}) or 1

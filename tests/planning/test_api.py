@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,17 @@ def test_a_job_without_a_config_map_is_one_object(mode: str) -> None:
     (job,) = api.render(api.plan(load(TEXT + f"  entrypoint: {{mode: {mode}}}\n")))
 
     assert job["kind"] == "PyTorchJob"
+
+
+def test_this_machine_is_one_node() -> None:
+    job = load(TEXT + "  nodes: 2\n")
+
+    with pytest.raises(SpecError, match=r"job\.yaml:9:10: spec\.nodes: invalid: this machine is one node"):
+        api.plan(job, "run")
+    assert len(api.plan(job, "run", nodes=1).nodes) == 1
+
+
+def test_auto_is_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
+
+    assert api.plan(load(TEXT.replace("type: cuda, devices: [2, 0]", "type: auto")), "run").devices.type == "cpu"
