@@ -7,7 +7,7 @@ since it brings jsonschema along.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -36,9 +36,22 @@ def load(text: bytes, file: str) -> tuple[Job, ...]:
             jobs.append(_job(document))
         except msgspec.ValidationError as error:
             problems.extend(locate(document, _explain(document, error)))
+    problems.extend(_same_names(jobs))
     if problems:
-        raise SpecError(problems)
+        raise SpecError(sorted(problems, key=lambda problem: _order(problem.location)))
     return tuple(jobs)
+
+
+def _same_names(jobs: list[Job]) -> Iterator[Problem]:
+    """Jobs of one name would be one job on the cluster: the last one."""
+    seen: dict[tuple[str | None, str], int] = {}
+    for job in jobs:
+        metadata, path = job.file.metadata, ("metadata", "name")
+        place = job.document.locate(path)
+        first = seen.setdefault((metadata.namespace, metadata.name), place.line)
+        if first != place.line:
+            message = f"the job of line {first} is called {metadata.name} too"
+            yield Problem(kind=Kind.DUPLICATE, path=path, message=message, hint="another name", location=place)
 
 
 def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
