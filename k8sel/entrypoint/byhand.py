@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, TypeVar
 
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
 
-MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
+if TYPE_CHECKING:
+    from typing import Callable, TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
+
+MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
 
 
 def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
