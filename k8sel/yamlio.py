@@ -1,7 +1,7 @@
 """YAML in and out, as Kubernetes reads it. Knows nothing of the job file, and raises nothing but SpecError.
 
 Reading is strict and remembers where everything stands; writing is byte-stable. The parts: ``yamlio_scalars`` (what an
-unquoted word means), ``yamlio_read`` and ``yamlio_write``.
+unquoted word means), ``yamlio_read``, ``yamlio_words`` and ``yamlio_write``.
 """
 
 from __future__ import annotations

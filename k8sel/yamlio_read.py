@@ -15,6 +15,7 @@ import yaml
 
 from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
 from k8sel.yamlio_scalars import Scalar, resolve
+from k8sel.yamlio_words import error, json_type, json_value, place_after, syntax
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -89,32 +90,23 @@ def parse(text: bytes, file: str) -> tuple[Document, ...]:
 def _decode(text: bytes, file: str) -> str:
     """``text`` as a string of characters that YAML allows."""
     if len(text) > MAX_BYTES:
-        raise _error(file, (1, 1), f"the file has {len(text)} bytes, and a job file has at most {MAX_BYTES}")
+        raise error(file, (1, 1), f"the file has {len(text)} bytes, and a job file has at most {MAX_BYTES}")
     if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in text[:4]:
-        raise _error(file, (1, 1), "this is UTF-16, UTF-32 or a binary file", "save it as UTF-8 text")
+        raise error(file, (1, 1), "this is UTF-16, UTF-32 or a binary file", "save it as UTF-8 text")
     try:
         decoded = text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        place = _place(text[: error.start].decode("utf-8"))
-        message = f"byte 0x{text[error.start]:02x} is not UTF-8"
-        raise _error(file, place, message, "save the file as UTF-8 text") from None
+    except UnicodeDecodeError as wrong:
+        place = place_after(text[: wrong.start].decode("utf-8"))
+        message = f"byte 0x{text[wrong.start]:02x} is not UTF-8"
+        raise error(file, place, message, "save the file as UTF-8 text") from None
     decoded = decoded.removeprefix("\ufeff")  # a byte-order mark, as some editors write; Kubernetes skips it too
     found = _CONTROL.search(decoded)
     if found:
         message = f"the control character U+{ord(found[0]):04X} is not allowed"
-        raise _error(file, _place(decoded[: found.start()]), message, "remove it, or write it as an escape in quotes")
+        raise error(
+            file, place_after(decoded[: found.start()]), message, "remove it, or write it as an escape in quotes"
+        )
     return decoded
-
-
-def _place(before: str) -> tuple[int, int]:
-    """Line and column of what follows ``before``."""
-    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", before)
-    return len(lines), len(lines[-1]) + 1
-
-
-def _error(file: str, place: tuple[int, int], message: str, hint: str = "") -> SpecError:
-    location = Location(file=file, line=place[0], column=place[1])
-    return SpecError([Problem(kind=Kind.SYNTAX, path=(), message=message, hint=hint, location=location)])
 
 
 def _mark(event: yaml.Event) -> tuple[int, int]:
@@ -148,14 +140,14 @@ class _Composer:
                 roots = list(self._documents(loader))
             finally:
                 loader.dispose()
-        except yaml.YAMLError as error:
-            self.problems.append(_syntax(error, self.file, self.text))
+        except yaml.YAMLError as wrong:
+            self.problems.append(syntax(wrong, self.file, self.text))
             return []
-        except SpecError as error:
-            self.problems.extend(error.problems)
+        except SpecError as refused:
+            self.problems.extend(refused.problems)
             return []
         if not roots and not self.problems:
-            raise _error(self.file, (1, 1), "there is no job in this file", "`k8sel init` writes one to start from")
+            raise error(self.file, (1, 1), "there is no job in this file", "`k8sel init` writes one to start from")
         return roots
 
     def _documents(self, loader: _Parser) -> Iterator[_Node]:
@@ -168,7 +160,7 @@ class _Composer:
             if isinstance(root.data, dict):
                 yield root
             elif root.data is not None:
-                what = f"a {_json_type(root.data)}"
+                what = f"a {json_type(root.data)}"
                 self._problem(
                     (root.line, root.column), Kind.INVALID, (), f"expected a mapping (key: value), got {what}"
                 )
@@ -177,7 +169,7 @@ class _Composer:
         place = _mark(event)
         self._count(place, 1)
         if len(path) > MAX_DEPTH:
-            raise _error(self.file, place, f"nested more than {MAX_DEPTH} levels deep")
+            raise error(self.file, place, f"nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, place)
         self._check_tag(event, place, path)
@@ -194,13 +186,13 @@ class _Composer:
     def _count(self, place: tuple[int, int], more: int) -> None:
         self.nodes += more
         if self.nodes > MAX_NODES:
-            raise _error(self.file, place, f"more than {MAX_NODES} values, aliases counted in full")
+            raise error(self.file, place, f"more than {MAX_NODES} values, aliases counted in full")
 
     def _alias(self, event: yaml.AliasEvent, place: tuple[int, int]) -> _Node:
         target = self.anchors.get(event.anchor or "")
         if target is None:
             message = f"the alias *{event.anchor} has no finished anchor &{event.anchor} before it"
-            raise _error(self.file, place, message, "write the value out")
+            raise error(self.file, place, message, "write the value out")
         self._count(place, target.size - 1)
         return replace(target, line=place[0], column=place[1])
 
@@ -247,10 +239,10 @@ class _Composer:
             # go-yaml v2 lets a merge key that comes last win, later readers do not: nobody could tell what is meant.
             self._problem(place, Kind.SYNTAX, path, "merge keys (<<) are not read", "write the keys out")
         elif isinstance(key.data, dict | list):
-            self._problem(place, Kind.SYNTAX, path, f"a key is a string, and this one is a {_json_type(key.data)}")
+            self._problem(place, Kind.SYNTAX, path, f"a key is a string, and this one is a {json_type(key.data)}")
             return f"?{place}"
         elif not isinstance(key.data, str):
-            message = f"a key is a string, and {key.text or 'an empty one'} is read as {_json_value(key.data)}"
+            message = f"a key is a string, and {key.text or 'an empty one'} is read as {json_value(key.data)}"
             self._problem(place, Kind.SYNTAX, path, message, f'write "{key.text}" in quotes' if key.text else "")
         return key.data if isinstance(key.data, str) else key.text
 
@@ -266,45 +258,3 @@ class _Composer:
     def _problem(self, place: tuple[int, int], kind: Kind, path: FieldPath, message: str, hint: str = "") -> None:
         location = Location(file=self.file, line=place[0], column=place[1])
         self.problems.append(Problem(kind=kind, path=path, message=message, hint=hint, location=location))
-
-
-def _json_type(data: object) -> str:
-    names = {dict: "mapping", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
-    return names.get(type(data), "null")
-
-
-def _json_value(data: Scalar) -> str:
-    """A scalar that is no string, in words."""
-    if data is None:
-        return "null"
-    return str(data).lower() if isinstance(data, bool) else f"the number {data}"
-
-
-_HINTS = {
-    "mapping values are not allowed in this context": 'a text with ": " in it needs quotes, and keys of one mapping '
-    "start in the same column",
-    "did not find expected key": "keys of one mapping start in the same column, and each bracket closes once",
-    "did not find expected '-' indicator": "items of one list start in the same column",
-    "could not find expected ':'": "a key is followed by a colon and a space",
-}
-
-
-def _syntax(error: yaml.YAMLError, file: str, text: str) -> Problem:
-    """The parser's complaint, with its place and a way out."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = str(getattr(error, "problem", None) or error).splitlines()[0]
-    hint = _HINTS.get(message, "")
-    if "cannot start any token" in message:
-        message, hint = _bad_start(text, place)
-    elif (context := getattr(error, "context", None)) and not hint:
-        message = f"{message} {context}"
-    return _error(file, place, message, hint).problems[0]
-
-
-def _bad_start(text: str, place: tuple[int, int]) -> tuple[str, str]:
-    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
-    character = (lines[place[0] - 1] if place[0] <= len(lines) else "")[place[1] - 1 : place[1]]
-    if character == "\t":
-        return "a tab cannot indent YAML", "use spaces"
-    return f"nothing can start with the character {character}", "put the text in quotes"
