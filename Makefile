@@ -34,7 +34,7 @@ cluster: $(VENV)/.installed
 	@$(CLUSTER)/build
 	@$(CLUSTER)/images
 	@PYTHON=$(BIN)/python $(CLUSTER)/torch
-	@$(CLUSTER)/up
+	@$(CLUSTER)/up --keep
 	@echo "next: k8sel apply --wait $(CLUSTER)/job.yaml   (or kubectl; its own is in $${K8SEL_TEST_CACHE:-~/.cache/k8sel-testbed}/bin)"
 	@echo "at the end: make cluster-down"
 
