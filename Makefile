@@ -43,7 +43,7 @@ cluster-down:
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/render.py
-	$(BIN)/python bench/entrypoint.py
+	$(BIN)/python bench/entrypoint_start.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

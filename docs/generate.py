@@ -1,13 +1,12 @@
-"""Writes the reference pages that are taken from the code: `python docs/generate.py`. A test compares, and never writes.
+"""Writes the reference pages that are taken from the code: `python docs/generate.py`. A test only compares.
 
-    docs/job-file.md      every field of the job file, from its schema
-    docs/cli.md           every command's help
-    docs/job.schema.json  the schema itself, for editors
+docs/job-file.md      every field of the job file, from its schema
+docs/cli.md           every command's help
+docs/job.schema.json  the schema itself, for editors
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -21,8 +20,8 @@ HERE = Path(__file__).parent
 COMMANDS = ["init", "schema", "validate", "plan", "render", "apply", "delete", "status", "logs", "run"]
 JOB_FILE_HEAD = """# The job file
 
-Every field. `k8sel schema` prints the same as a JSON Schema, `k8sel init` writes a commented file to start from. Unknown and
-duplicate keys are errors; what is not given is decided by `k8sel plan`, which shows the result.
+Every field. `k8sel schema` prints the same as a JSON Schema, `k8sel init` writes a commented file to start from.
+Unknown and duplicate keys are errors; what is not given is decided by `k8sel plan`, which shows the result.
 
 | field | type | meaning |
 |---|---|---|
@@ -33,7 +32,6 @@ def pages() -> dict[str, str]:
     """File name -> what it has to hold."""
     return {
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
-        "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": "# The command line\n\n" + "\n".join(_help(command) for command in COMMANDS),
     }
 

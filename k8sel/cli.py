@@ -132,7 +132,7 @@ def plan(
     choice("-o", output, ("table", "json"))
     choice("--door", door, ("kubernetes", "run"))
     for job_plan in plans(read([file]), quiet, door=door):
-        show.plan(job_plan, output)
+        show.plan(job_plan, output, door)
 
 
 @app.command()
@@ -173,7 +173,7 @@ def run(
         print(command)
         return
     if show_plan:
-        show.plan(job_plan, "table")
+        show.plan(job_plan, "table", "run")
     sys.stdout.flush()
     local.execute(command)
 

@@ -14,22 +14,23 @@ if TYPE_CHECKING:
 PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
 
 
-def plan(job_plan: JobPlan, output: str) -> None:
-    """Prints ``job_plan`` as `table` or `json`."""
+def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
+    """Prints ``job_plan``, made for ``door``, as `table` or `json`."""
     if output == "json":
         print(plan_json(job_plan))
         return
-    print(headline(job_plan))
+    print(headline(job_plan, door))
     table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
     print("command: " + " ".join(job_plan.launch))
 
 
-def headline(job_plan: JobPlan) -> str:
+def headline(job_plan: JobPlan, door: str) -> str:
     """One line that says what starts."""
     devices = job_plan.devices
+    what = job_plan.target if door == "kubernetes" else "on this machine"
     asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
     return (
-        f"{job_plan.name}: {job_plan.target}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
+        f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
         f" by {job_plan.launcher}, {asks}"
     )
 

@@ -30,7 +30,9 @@ def test_every_command_has_help(command: str) -> None:
 def test_help_lists_exactly_these_commands() -> None:
     from k8sel.cli import app
 
-    assert sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback) == sorted(COMMANDS)
+    assert sorted(
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    ) == sorted(COMMANDS)
 
 
 def test_version() -> None:
@@ -41,7 +43,9 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("program", ["k8sel", "kubectl-k8sel", "k8sel-entrypoint"])
 def test_the_programs_are_installed(program: str) -> None:
-    result = subprocess.run([Path(sys.executable).parent / program, "--help"], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [Path(sys.executable).parent / program, "--help"], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0
 
 

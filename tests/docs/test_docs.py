@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     ROOT / name
-    for name in subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
 )
 
 
@@ -40,7 +42,10 @@ def test_links_resolve(page: Path) -> None:
 
 def test_every_command_is_in_the_changelog_and_the_reference() -> None:
     for command in generator().COMMANDS:
-        assert f"`{command}`" in (ROOT / "CHANGELOG.md").read_text() or f"`k8sel {command}`" in (ROOT / "CHANGELOG.md").read_text(), command
+        assert (
+            f"`{command}`" in (ROOT / "CHANGELOG.md").read_text()
+            or f"`k8sel {command}`" in (ROOT / "CHANGELOG.md").read_text()
+        ), command
         assert f"## k8sel {command}" in (ROOT / "docs" / "cli.md").read_text(), command
 
 
