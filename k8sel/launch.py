@@ -6,6 +6,8 @@ them. On one machine (door ``run``) there is no operator, so the group is writte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from k8sel import mpi
 from k8sel.env import reference
 from k8sel.plan import Argv
@@ -30,12 +32,12 @@ def before(spec: Spec, door: str, mode: str = "") -> Argv:
     return (*words, "--") if words else ()
 
 
-def launch(spec: Spec, door: str, mask: tuple[tuple[str, str], ...]) -> Argv:
-    """The whole of ``spec.command``'s launcher; ``mask``: what MPI's ranks are given where no entrypoint writes it."""
+def launch(spec: Spec, door: str, settled: Mapping[str, str]) -> Argv:
+    """The launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
     if spec.launcher == "python":
         return spec.command
     if spec.launcher == "mpirun":
-        return mpi.launch(spec, door, before(spec, door, "rank"), mask)
+        return mpi.launch(spec, door, before(spec, door, "rank"), settled)
     command = before(spec, door, "rank") + spec.command if spec.accelerator.isolation == "process" else spec.command
     if through_torchrun(spec):
         return _torchrun(spec, door, command)

@@ -6,6 +6,8 @@ operator overwrites the variables that would carry ssh's options.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from k8sel import pod
 from k8sel.defaults import is_root
 from k8sel.entrypoint.protocol import VARIABLE
@@ -42,17 +44,17 @@ def capabilities(spec: Spec) -> tuple[str, ...]:
     return ROOT_CAPABILITIES if spec.launcher == "mpirun" and is_root(spec) else ()
 
 
-def launch(spec: Spec, door: str, rank: Argv, mask: tuple[tuple[str, str], ...]) -> Argv:
+def launch(spec: Spec, door: str, rank: Argv, settled: Mapping[str, str]) -> Argv:
     """mpirun for all ranks, each with ``rank`` in front of the user's command."""
-    return (*_mpirun(spec, door, spec.processes_per_node or 1, mask), *rank, *spec.command)
+    return (*_mpirun(spec, door, spec.processes_per_node or 1, settled), *rank, *spec.command)
 
 
 def probe(spec: Spec, check: Argv) -> Argv:
     """mpirun for one ``check`` on each node."""
-    return (*_mpirun(spec, "kubernetes", 1, ()), *check)
+    return (*_mpirun(spec, "kubernetes", 1, {}), *check)
 
 
-def _mpirun(spec: Spec, door: str, per_node: int, mask: tuple[tuple[str, str], ...]) -> Argv:
+def _mpirun(spec: Spec, door: str, per_node: int, settled: Mapping[str, str]) -> Argv:
     mpi = MPIS[str(spec.mpi.implementation)]
     nodes = spec.nodes or 1
     return (
@@ -65,7 +67,7 @@ def _mpirun(spec: Spec, door: str, per_node: int, mask: tuple[tuple[str, str], .
         *mpi.options,
         *(() if door == "run" else _ssh_flag(mpi, spec)),
         *_exports(mpi, spec),
-        *(word.format(name=name, value=value) for name, value in mask for word in mpi.set),
+        *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
     )
 
 

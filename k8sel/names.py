@@ -24,6 +24,6 @@ def pods(job: str, target: str | None, count: int) -> tuple[str, ...]:
 
 
 def longest(job: str, target: str | None, count: int) -> str:
-    """The longest of the names derived from ``job``, without building them all."""
-    last = {nodes(job, target, count)[0], f"{job}-worker-{max(count - (target == 'PyTorchJob') - 1, 0)}"}
-    return max(sorted(last | set(pods(job, target, 1))), key=len)
+    """The longest of ``pods``, without building them all."""
+    last = f"{job}-worker-{count - 1 - (target == 'PyTorchJob')}"
+    return max(*pods(job, target, 1), last if count > 1 else "", key=len)

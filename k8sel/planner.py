@@ -15,7 +15,7 @@ def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
     """``job``, decided. It has to be defaulted for the same ``door``, and valid."""
     spec, name = job.spec, job.metadata.name
     held = devices.plan(spec.accelerator, door)
-    started = launch.launch(spec, door, tuple(held.mask_env.items()) if _writes_mask(spec, held) else ())
+    started = launch.launch(spec, door, _settled(spec, held))
     gate = "gate" if spec.launcher == "mpirun" and door == "kubernetes" else ""
     return JobPlan(
         name=name,
@@ -86,17 +86,15 @@ def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expecta
     )
 
 
-def _writes_mask(spec: Spec, held: Devices) -> bool:
-    """Whether the mask is a constant of the job: nobody finds devices, or there are none."""
-    return spec.entrypoint.mode == "none" or not held.positions
+def _settled(spec: Spec, held: Devices) -> dict[str, str]:
+    """What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none."""
+    bare = spec.entrypoint.mode == "none"
+    threads = {"OMP_NUM_THREADS": str(spec.cpu.threads_per_process)} if bare and spec.cpu.threads_per_process else {}
+    return {**held.mask_env, **threads} if bare or not held.positions else {}
 
 
 def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]:
-    constants = dict(held.exposure_env)
-    if _writes_mask(spec, held):
-        constants |= held.mask_env
-    if spec.entrypoint.mode == "none" and spec.cpu.threads_per_process:
-        constants["OMP_NUM_THREADS"] = str(spec.cpu.threads_per_process)
+    constants = {**held.exposure_env, **_settled(spec, held)}
     if spec.launcher == "mpirun":
         constants |= {"MASTER_ADDR": _master(job, door), "MASTER_PORT": mpi.MASTER_PORT}
     if spec.launcher == "accelerate" and launch.through_torchrun(spec):

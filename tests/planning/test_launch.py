@@ -173,5 +173,11 @@ def test_without_the_entrypoint_mpirun_carries_the_mask() -> None:
     assert launch[-6:] == ("-x", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "-x", "CUDA_VISIBLE_DEVICES=1,0", "python", "train.py")
 
 
+def test_without_the_entrypoint_mpirun_carries_the_threads_too() -> None:
+    spec: dict[str, object] = {"entrypoint": {"mode": "none"}, "cpu": {"threadsPerProcess": 3}}
+
+    assert "OMP_NUM_THREADS=3" in plan(CUDA, "kubernetes", launcher="mpirun", **spec).launch
+
+
 def test_hiding_values_cross_ssh() -> None:
     assert "CUDA_VISIBLE_DEVICES=" in plan(CPU, launcher="mpirun").launch
