@@ -99,6 +99,14 @@ class _Follower:
                 if self._over(picture):
                     return
 
+    def _all_pods(self, picture: Picture) -> bool:
+        """A last look, since the pods' watch may be behind the job's."""
+        try:
+            picture.pods |= {pod["metadata"]["uid"]: pod for pod in pods_of(self.cluster, picture.job)}
+        except Unreachable:  # the watches know how long to wait for a server, and say so
+            return False
+        return True
+
     def _start_readers(self, picture: Picture) -> None:
         for uid, pod in picture.pods.items():
             if uid not in self.readers and started(pod, picture.job.kind):
@@ -129,10 +137,8 @@ class _Follower:
         if not (picture.deleted or picture.status().finished):
             self.last = time.monotonic()
             return False
-        if not self.ended:  # the pods' watch may be behind the job's
-            self.ended = True
-            for pod in pods_of(self.cluster, picture.job):
-                picture.pods[pod["metadata"]["uid"]] = pod
+        if not self.ended:
+            self.ended = self._all_pods(picture)
             return False
         alive = any(thread.is_alive() for thread in self.readers.values())
         late = [pod for uid, pod in picture.pods.items() if uid not in self.readers and started(pod, picture.job.kind)]

@@ -90,6 +90,8 @@ def to_field(
     field = _field(parts)
     if field is None:
         return None
+    if "*" in field:  # any entry of a list, as a policy's macro says it
+        field = field[: field.index("*")]
     return _present(_in_list(field, parts, manifest or {}, job or {}), job)
 
 

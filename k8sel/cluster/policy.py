@@ -60,7 +60,7 @@ def paths_in(expression: str, variables: Mapping[str, str] | None = None) -> Ite
         if call:
             rest, _, method = rest.rpartition(".")
             if method in _MACROS and call[1]:
-                roots[call[1]] = f"{roots[root]}{rest}[0]"
+                roots[call[1]] = f"{roots[root]}{rest}[*]"
         path = f"{roots[root]}{rest}".removeprefix(".")
         if path and (rest or root.startswith("variables.")):  # a bare name is where a macro declares it
             yield path

@@ -26,11 +26,15 @@ from k8sel.errors import ClusterError
 Object = dict[str, Any]
 
 _CONNECT_SECONDS = 10
-_READ_SECONDS = 45  # longer than an admission webhook may take (30 s)
+_GET_SECONDS = 15
+_WRITE_SECONDS = 45  # longer than an admission webhook may take (30 s)
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML; older servers know no apply-patch+json
-# Overload is waited out, as long as the server says; nothing else is repeated here.
-_RETRIES = urllib3.Retry(total=None, connect=0, read=0, redirect=0, other=0, status=4, status_forcelist=[429],
-                         allowed_methods=None, raise_on_status=False)  # fmt: skip
+# Overload is waited out, as long as the server says. A broken connection is tried again where nothing can be done twice.
+_ONCE = urllib3.Retry(
+    total=None, connect=0, read=0, redirect=0, other=0, status=4, status_forcelist=[429], allowed_methods=None,
+    raise_on_status=False, backoff_factor=0.2,
+)  # fmt: skip
+_READING = _ONCE.new(read=2, other=2)
 
 
 _REASONS: Mapping[type[BaseException], str] = {
@@ -85,7 +89,8 @@ def request(
 ) -> Answer:
     """One exchange. Raises Refused for an answer of 400 and more, Unreachable when there is none."""
     with _said_clearly(cluster):
-        response = _send(cluster, method, path, query or {}, body, read_seconds=_READ_SECONDS, stream=False)
+        seconds = _GET_SECONDS if method == "GET" else _WRITE_SECONDS
+        response = _send(cluster, method, path, query or {}, body, read_seconds=seconds, stream=False)
         data = response.data
     if response.status >= 400:
         raise Refused(cluster, response.status, _status(response.status, data))
@@ -130,7 +135,7 @@ def _send(  # noqa: PLR0913 - one HTTP request has this many parts
         body=None if body is None else json.dumps(body).encode(),
         headers=headers,
         timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
-        retries=_RETRIES,
+        retries=_READING if method == "GET" else _ONCE,
         preload_content=not stream,
         redirect=False,
     )

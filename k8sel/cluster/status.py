@@ -12,6 +12,7 @@ from k8sel.cluster.jobs import JobRef, LiveJob, get_job
 from k8sel.cluster.kinds import core_path, pod_selector
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
+from k8sel.errors import ClusterError
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Suspended"]
 
@@ -68,11 +69,11 @@ def pods_of(cluster: Cluster, job: LiveJob) -> list[Object]:
 
 
 def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[Object]:
-    """Warning events about the job, its launcher and its pods; none where events may not be read."""
+    """Warning events about the job, its launcher and its pods; none where events cannot be read: they only explain."""
     try:
         path = core_path("events", job.namespace)
         events = request(cluster, "GET", path, query={"fieldSelector": "type=Warning"}).object.get("items", [])
-    except Refused:
+    except ClusterError:
         return []
     uids = {job.object["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in pods)}
     return [event for event in events if _about(event["involvedObject"], uids, job.name)]

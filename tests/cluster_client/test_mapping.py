@@ -27,6 +27,7 @@ TABLE = [
     ("spec.pytorchReplicaSpecs[Worker].replicas", "spec.nodes"),
     ("spec.mpiReplicaSpecs['Launcher'].replicas", "spec.nodes"),
     (f"{POD}.tolerations[1].key", "spec.tolerations[1].key"),
+    (f"{POD}.tolerations[*].key", "spec.tolerations"),
     (f"{POD}.nodeSelector", "spec.nodeSelector"),
     (f"{POD}.securityContext.runAsUser", "spec.podSecurityContext.runAsUser"),
     (f"{POD}.priorityClassName", "spec.scheduling.priorityClassName"),
@@ -99,8 +100,8 @@ def test_what_the_file_says_another_way_is_found_there() -> None:
 C = "object.spec.pytorchReplicaSpecs.Master.template.spec.containers"
 CEL = [
     ("object.metadata.name != 'a'", ["metadata.name"]),
-    (f"{C}.all(c, c.image.startsWith('reg/'))", [C, f"{C}[0].image"]),
-    (f"{C}.all(c, c.env.all(e, e.name != 'A'))", [C, f"{C}[0].env", f"{C}[0].env[0].name"]),
+    (f"{C}.all(c, c.image.startsWith('reg/'))", [C, f"{C}[*].image"]),
+    (f"{C}.all(c, c.env.all(e, e.name != 'A'))", [C, f"{C}[*].env", f"{C}[*].env[*].name"]),
     (
         "has(object.spec.runPolicy) && object.spec.?runPolicy.suspend == true",
         ["spec.runPolicy", "spec.runPolicy.suspend"],
