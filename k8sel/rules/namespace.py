@@ -53,10 +53,15 @@ def _not_privileged(job: JobFile) -> Iterator[Problem]:
         yield forbidden(path, "the namespace's level allows no privileged container", "leave it out")
 
 
-def _capabilities(job: JobFile, allowed: frozenset[str]) -> Iterator[Problem]:
+def _named(job: JobFile, part: str) -> list[str] | None:
+    """The capabilities that the file adds or drops; None where it says nothing."""
     given = job.spec.security_context.get("capabilities")
-    added: Any = given.get("add") if isinstance(given, dict) else None
-    for index, name in enumerate(added if isinstance(added, list) else []):
+    names: Any = given.get(part) if isinstance(given, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _capabilities(job: JobFile, allowed: frozenset[str]) -> Iterator[Problem]:
+    for index, name in enumerate(_named(job, "add") or ()):
         if name not in allowed:
             path: FieldPath = ("spec", "securityContext", "capabilities", "add", index)
             yield forbidden(path, f"the namespace's level does not allow {name}", "leave it out")
@@ -89,8 +94,7 @@ def _no_escalation(job: JobFile) -> Iterator[Problem]:
 
 
 def _drops_all(job: JobFile) -> Iterator[Problem]:
-    given = job.spec.security_context.get("capabilities")
-    dropped = given.get("drop") if isinstance(given, dict) else None
+    dropped = _named(job, "drop")
     if dropped is not None and "ALL" not in dropped:
         path = ("spec", "securityContext", "capabilities", "drop")
         yield forbidden(path, "the namespace's level wants every capability dropped", "drop: [ALL], or leave it out")

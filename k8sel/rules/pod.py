@@ -41,6 +41,9 @@ def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
             found = " and ".join(sources) or "none"
             message = f"a volume has exactly one source, and here is {found}"
             yield invalid(("spec", "volumes", index), message, "for example persistentVolumeClaim: {claimName: data}")
+        elif not isinstance(volume[sources[0]], dict):
+            path = ("spec", "volumes", index, sources[0])
+            yield invalid(path, "expected a mapping (key: value)", f"{sources[0]}: {{...}}, or emptyDir: {{}}")
 
 
 def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
