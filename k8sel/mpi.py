@@ -23,7 +23,9 @@ SSHD = (
     'mkdir -p -m 0755 /run/sshd 2>/dev/null; exec /usr/sbin/sshd "$@"'
     ' -o "SetEnv=PATH=$PATH${LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"'
 )
-ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")
+# mpi-operator's own images give the sshd file this one: without it in the container, it cannot even be started.
+CAPABILITIES = ("NET_BIND_SERVICE",)
+ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # to separate what runs before the login
 
 
 def plan(spec: Spec, devices: Devices) -> MpiPlan:
@@ -41,7 +43,9 @@ def plan(spec: Spec, devices: Devices) -> MpiPlan:
 
 def capabilities(spec: Spec) -> tuple[str, ...]:
     """That a node's sshd needs."""
-    return ROOT_CAPABILITIES if spec.launcher == "mpirun" and is_root(spec) else ()
+    if spec.launcher != "mpirun":
+        return ()
+    return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
 def launch(spec: Spec, door: str, rank: Argv, settled: Mapping[str, str]) -> Argv:
