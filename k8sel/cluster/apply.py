@@ -156,7 +156,7 @@ def _send(cluster: Cluster, manifest: Object, options: Options, dry_run: bool = 
     """One server-side apply; a webhook that is not up yet is waited for."""
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "force": str(options.force).lower()}
     query |= {"dryRun": "All"} if dry_run else {}
-    deadline = time.monotonic() + options.webhook_seconds
+    deadline, said = time.monotonic() + options.webhook_seconds, ""
     while True:
         try:
             return request(cluster, "PATCH", _path(manifest), query=query, body=manifest)
@@ -166,7 +166,9 @@ def _send(cluster: Cluster, manifest: Object, options: Options, dry_run: bool = 
                 raise _why(cluster, refused, manifest, options) from refused
             if time.monotonic() + _WEBHOOK_PAUSE > deadline:
                 raise _given_up(cluster, webhook, options.webhook_seconds) from refused
-            options.progress(f"waiting: {webhook}")
+            if str(webhook) != said:
+                said = str(webhook)
+                options.progress(f"waiting: {said}")
             time.sleep(_WEBHOOK_PAUSE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from urllib3.exceptions import (
     MaxRetryError,
     NameResolutionError,
     NewConnectionError,
+    ProtocolError,
     ProxyError,
     ReadTimeoutError,
     SSLError,
@@ -29,13 +31,19 @@ _CONNECT_SECONDS = 10
 _GET_SECONDS = 15
 _WRITE_SECONDS = 45  # longer than an admission webhook may take (30 s)
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML; older servers know no apply-patch+json
-# Overload is waited out, as long as the server says. A broken connection is tried again where nothing can be done twice.
-_ONCE = urllib3.Retry(
-    total=None, connect=0, read=0, redirect=0, other=0, status=4, status_forcelist=[429], allowed_methods=None,
-    raise_on_status=False, backoff_factor=0.2,
-)  # fmt: skip
-_READING = _ONCE.new(read=2, other=2)
-
+# Overload is waited out, as long as the server says; nothing else is repeated by the pool.
+_RETRIES = urllib3.Retry(
+    total=None,
+    connect=0,
+    read=0,
+    redirect=0,
+    other=0,
+    status=4,
+    status_forcelist=[429],
+    allowed_methods=None,
+    raise_on_status=False,
+)
+_READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a connection that breaks is no reason to give up a job that is followed
 
 _REASONS: Mapping[type[BaseException], str] = {
     NameResolutionError: "this host name is not known here. Check the cluster's address in the kubeconfig, VPN and DNS",
@@ -80,6 +88,10 @@ class Unreachable(ClusterError):
     """No answer came."""
 
 
+class Broken(Unreachable):
+    """The connection ended in the middle."""
+
+
 class Silent(Unreachable):
     """Connected, and nothing came for as long as we were ready to wait."""
 
@@ -88,9 +100,18 @@ def request(
     cluster: Cluster, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
 ) -> Answer:
     """One exchange. Raises Refused for an answer of 400 and more, Unreachable when there is none."""
+    for pause in _READ_AGAIN_AFTER if method == "GET" else ():
+        try:
+            return _exchange(cluster, method, path, query or {}, body)
+        except Broken:
+            time.sleep(pause)
+    return _exchange(cluster, method, path, query or {}, body)
+
+
+def _exchange(cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None) -> Answer:
     with _said_clearly(cluster):
         seconds = _GET_SECONDS if method == "GET" else _WRITE_SECONDS
-        response = _send(cluster, method, path, query or {}, body, read_seconds=seconds, stream=False)
+        response = _send(cluster, method, path, query, body, read_seconds=seconds, stream=False)
         data = response.data
     if response.status >= 400:
         raise Refused(cluster, response.status, _status(response.status, data))
@@ -135,7 +156,7 @@ def _send(  # noqa: PLR0913 - one HTTP request has this many parts
         body=None if body is None else json.dumps(body).encode(),
         headers=headers,
         timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
-        retries=_READING if method == "GET" else _ONCE,
+        retries=_RETRIES,
         preload_content=not stream,
         redirect=False,
     )
@@ -179,15 +200,25 @@ def _said_clearly(cluster: Cluster) -> Iterator[None]:
         yield
     except HTTPError as error:
         cause = error.reason if isinstance(error, MaxRetryError) and error.reason else error
-        kind = Silent if isinstance(cause, ReadTimeoutError) else Unreachable
-        raise kind(f"{cluster.host}: {_reason(cause)} (context {cluster.context})") from error
+        raise _kind(cause)(f"{cluster.host}: {_reason(cause)} (context {cluster.context})") from error
+
+
+def _kind(cause: BaseException) -> type[Unreachable]:
+    if isinstance(cause, ReadTimeoutError):
+        return Silent
+    return Broken if isinstance(cause, ProtocolError) or _cut_off(cause) else Unreachable
+
+
+def _cut_off(cause: BaseException) -> bool:
+    """Python's ssl reports a connection that ends early as an error of TLS."""
+    return isinstance(cause, SSLError) and "EOF" in str(cause)
 
 
 def _reason(cause: BaseException) -> str:
     """What kept the answer away, and what to do."""
     if isinstance(cause, NewConnectionError) and not isinstance(cause, NameResolutionError):
         return f"cannot connect: {str(cause).rpartition(': ')[2]}. Is the cluster up, and the context the right one?"
-    if isinstance(cause, SSLError):
+    if isinstance(cause, SSLError) and not _cut_off(cause):
         return f"TLS failed: {cause}. Check certificate-authority and client-certificate in the kubeconfig"
     for kind, text in _REASONS.items():
         if isinstance(cause, kind):

@@ -19,6 +19,7 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Suspended"]
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _UNTOUCHED_SECONDS = 10
 _QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only say "not yet"
+_OVERTAKEN = ("FailedScheduling",)  # warnings that the pod's own conditions say better, and take back
 _PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Running")
 
 
@@ -149,7 +150,8 @@ def _held_up(pods: tuple[PodStatus, ...]) -> str:
 
 def _last_warning(warnings: Iterable[Object]) -> str:
     """The newest warning: where a pod is refused (quota, Pod Security) or an MPIJob is invalid, all is said there."""
-    newest = max(warnings, key=_when, default=None)
+    now = (event for event in warnings if event.get("reason") not in _OVERTAKEN)
+    newest = max(now, key=_when, default=None)
     return f"{newest.get('reason', '')}: {newest.get('message', '')}" if newest else ""
 
 

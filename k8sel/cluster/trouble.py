@@ -13,6 +13,7 @@ _RBAC = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
+_STARTING = "before all known HTTP paths have been installed"
 _WEBHOOK = re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<cause>.*)', re.DOTALL)
 _SERVICE = re.compile(r"https://(?P<name>[\w-]+)\.(?P<namespace>[\w-]+)\.svc[:/.]")
 
@@ -50,6 +51,8 @@ def general(cluster: Cluster, refused: Refused) -> ClusterError | None:
             f"{cluster.host}: the credentials of context {cluster.context} are not accepted. "
             "Log in again, or choose another context"
         )
+    if _STARTING in refused.server_message:
+        return ClusterError(f"{cluster.host}: the API server is still starting. Try again in a moment")
     right = _RBAC.search(refused.server_message)
     if refused.code == 403 and right:
         return ClusterError(f"{cluster.host}: {refused.server_message}. {_role(right)}")

@@ -72,6 +72,14 @@ def test_a_bad_kubeconfig(kubeconfig: Path, text: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_a_pod_without_its_service_account(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert not kubeconfig.exists()
+    with pytest.raises(ClusterError, match="inside a pod, but its service account is not mounted"):
+        connect()
+
+
 def test_a_cluster_without_a_server(kubeconfig: Path) -> None:
     kubeconfig.write_text(GOOD.replace("server: ", "port: "))
     with pytest.raises(ClusterError, match=f"{kubeconfig}: the cluster of context one has no server"):

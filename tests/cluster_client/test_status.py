@@ -132,10 +132,15 @@ def test_why_it_waits_pods_before_events() -> None:
 
 
 def test_old_warnings_do_not_explain_a_job_that_runs() -> None:
-    event = {"reason": "FailedScheduling", "message": "full", "metadata": {}}
+    event = {"reason": "FailedMount", "message": "full", "metadata": {}}
     running = [pod(f"job-worker-{index}", phase="Running") for index in range(2)]
     assert read(job("Running"), running, [event]).reason == ""
-    assert read(job("Running"), running[:1], [event]).reason == "FailedScheduling: full"
+    assert read(job("Running"), running[:1], [event]).reason == "FailedMount: full"
+
+
+def test_a_pod_that_was_placed_at_last_is_not_unschedulable() -> None:
+    event = {"reason": "FailedScheduling", "message": "full", "metadata": {}}
+    assert read(job("Created"), [pod("job-worker-0")], [event], CREATED).reason == ""
 
 
 def test_pods_are_listed_by_role_and_number() -> None:
