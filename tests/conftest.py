@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
 from cluster import machine
 from cluster.client import Cluster, Images, await_
 

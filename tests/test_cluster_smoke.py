@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from cluster.client import Cluster, await_
 
 pytestmark = pytest.mark.cluster
