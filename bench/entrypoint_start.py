@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from k8sel import zipapp
+from k8sel import brought, zipapp
 
 FAKE = Path(__file__).parent.parent / "tests" / "fakenvml" / "nvml.c"
 EXPECT = {
@@ -33,7 +33,7 @@ def main(rounds: int = 40) -> None:
     python = sys.argv[1] if len(sys.argv) > 1 else "/usr/bin/python3"
     with tempfile.TemporaryDirectory() as folder:
         environ = _machine(Path(folder), python)
-        script, archive = str(Path(folder, zipapp.SCRIPT)), str(Path(folder, zipapp.ARCHIVE))
+        script, archive = str(Path(folder, brought.SCRIPT)), str(Path(folder, brought.ARCHIVE))
         cuda = {**environ, "K8SEL_EXPECT": json.dumps(EXPECT)}
         cpu = {**environ, "K8SEL_ACCELERATOR": "cpu"}
         commands = {
@@ -61,8 +61,8 @@ def _machine(folder: Path, python: str) -> dict[str, str]:
     library = folder / "lib" / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
     (folder / "bin" / "python3").symlink_to(python)
-    (folder / zipapp.ARCHIVE).write_bytes(zipapp.build())
-    (folder / zipapp.SCRIPT).write_text(zipapp.start_script(), encoding="utf-8")
+    (folder / brought.ARCHIVE).write_bytes(zipapp.build())
+    (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     path = f"{folder / 'bin'}:{os.defpath}"
     return {"PATH": path, "K8SEL_ROOT": str(folder), "FAKE_NVML_DEV": str(folder / "dev")}
 

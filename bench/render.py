@@ -2,7 +2,7 @@
 
     python bench/render.py [--runs N] [--helm HELM] [--torchx TORCHX]
 
-A peer that is not there is left out, and said. Then many files in one call, to see that the time is linear in their number.
+A peer that is not there is left out, and said. Then many files in one call, to see that time is linear in number.
 """
 
 from __future__ import annotations

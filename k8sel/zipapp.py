@@ -1,4 +1,4 @@
-"""The entrypoint as one file: a zipapp that any Python >= 3.9 runs, and the shell script that finds that Python.
+"""The entrypoint as one file: a zipapp that any Python >= 3.9 runs.
 
 Pure: the same bytes from the same sources, on every machine and Python. Stored, not deflated, because zlib's builds
 differ in their output, and because start-up is quicker.
@@ -10,20 +10,17 @@ import ast
 import io
 import json
 import zipfile
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from k8sel.entrypoint import tables
 
-SCRIPT = "entrypoint"  # file names in the folder /k8sel of a container
-ARCHIVE = "entrypoint.pyz"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
 def build() -> bytes:
     """The zipapp: k8sel's version, the entrypoint, and what it reads of the tables."""
-    package = files("k8sel")
+    package = Path(__file__).parent
     content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
     content["k8sel/__init__.py"] = package.joinpath("__init__.py").read_bytes()
     content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
@@ -33,12 +30,7 @@ def build() -> bytes:
     return _SHEBANG + _zip(content)
 
 
-def start_script() -> str:
-    """The script /k8sel/entrypoint: /bin/sh is in every image that has a python3, wherever that may be."""
-    return _SCRIPT
-
-
-def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
+def _sources(folder: Path, prefix: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for item in folder.iterdir():
         if item.is_dir() and item.name != "__pycache__":
@@ -119,26 +111,4 @@ if sys.version_info < (3, 9):
 from k8sel.entrypoint.__main__ import main
 
 main()
-"""
-
-# Not `python3 entrypoint.pyz`, which does the same: Python would import runpy first, for a tenth of the whole start.
-# -I and -S: neither the user's PYTHONPATH nor a site-packages folder can break it; the command inherits both untouched.
-_SCRIPT = """\
-#!/bin/sh
-# k8sel's entrypoint: finds a python3 for the zipapp beside this script.
-case $0 in */*) archive="${0%/*}/entrypoint.pyz" ;; *) archive=./entrypoint.pyz ;; esac
-for python in python3 /usr/local/bin/python3 /usr/bin/python3 /opt/conda/bin/python3 /opt/venv/bin/python3; do
-  if command -v "$python" >/dev/null 2>&1; then
-    exec "$python" -I -S -c "import sys; sys.path.insert(0, sys.argv.pop(1)); import start" "$archive" "$@"
-  fi
-done
-message="k8sel: the image has no python3: use an image with python3 >= 3.9, or entrypoint.mode: none"
-if [ "$1" = check ]; then
-  node=$(cat /proc/sys/kernel/hostname)
-  printf 'k8sel-report: {"node":"%s","ok":false,"problems":["%s"]}\\n' "$node" "${message#k8sel: }"
-  exit 0
-fi
-echo "$message" >&2
-if [ -w /dev/termination-log ]; then echo "$message" >/dev/termination-log; fi
-exit 78
 """

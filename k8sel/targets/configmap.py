@@ -8,7 +8,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from k8sel import zipapp
+from k8sel import brought
 from k8sel.plan import JobPlan
 
 
@@ -22,7 +22,7 @@ class _Content:
 @cache
 def _content() -> _Content:
     """The same for every job, so it is put together once."""
-    script, archive = zipapp.start_script(), zipapp.build()
+    script, archive = brought.script(), brought.archive()
     digest = sha256(script.encode() + b"\0" + archive).hexdigest()
     return _Content(script=script, archive=b64encode(archive).decode(), digest=digest)
 
@@ -39,6 +39,6 @@ def emit(plan: JobPlan) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": metadata,
         "immutable": True,
-        "data": {zipapp.SCRIPT: content.script},
-        "binaryData": {zipapp.ARCHIVE: content.archive},
+        "data": {brought.SCRIPT: content.script},
+        "binaryData": {brought.ARCHIVE: content.archive},
     }

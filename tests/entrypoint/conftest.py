@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machines import Box
-from k8sel import zipapp
+from k8sel import brought, zipapp
 
 
 @pytest.fixture(scope="session")
 def entrypoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the ConfigMap puts at /k8sel."""
     folder = tmp_path_factory.mktemp("k8sel")
-    (folder / zipapp.ARCHIVE).write_bytes(zipapp.build())
-    (folder / zipapp.SCRIPT).write_text(zipapp.start_script(), encoding="utf-8")
+    (folder / brought.ARCHIVE).write_bytes(zipapp.build())
+    (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     return folder
 
 

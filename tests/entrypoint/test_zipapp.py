@@ -10,31 +10,38 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from entrypoint.machines import Box, devices, script, uuid
-from k8sel import zipapp
+from k8sel import brought, zipapp
 
 REPOSITORY = Path(zipapp.__file__).parent.parent
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
-def python(version: str) -> str:
-    """A Python of that version; a version manager's shim may be on PATH without the version behind it."""
-    for found in (
-        shutil.which(f"python{version}"),
-        *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")),
-    ):
-        ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+def at_hand() -> dict[str, str]:
+    """Each of the versions that this machine has -> its program; there is at least the one that runs this."""
+    here = "%d.%d" % sys.version_info[:2]
+    return {here: sys.executable, **{version: found for version in VERSIONS for found in pythons(version)}}
+
+
+def pythons(version: str) -> Iterator[str]:
+    """Programs of this version: a version manager's shim may be on PATH without the version behind it."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    managed = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+    for found in (shutil.which(f"python{version}"), *map(str, managed)):
         if (
             found
-            and subprocess.run([found, "-c", ask], capture_output=True, check=False).stdout.strip() == version.encode()
+            and subprocess.run([found, "-c", ask], capture_output=True, check=False).stdout.decode().strip() == version
         ):
-            return found
-    pytest.skip(f"no python{version} here")
+            yield found
+
+
+PYTHONS = at_hand()
 
 
 def test_two_builds_are_equal() -> None:
@@ -45,7 +52,7 @@ def test_it_is_small_enough() -> None:
     assert len(zipapp.build()) < 64 * 1024
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version not in ("3.9", "3.10")])
+@pytest.mark.parametrize("version", [version for version in PYTHONS if version not in ("3.9", "3.10")])
 def test_the_same_bytes_on(version: str) -> None:
     show = "import hashlib; from k8sel import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
     environ = {
@@ -54,22 +61,22 @@ def test_the_same_bytes_on(version: str) -> None:
         "TZ": "Pacific/Auckland",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    out = subprocess.run([python(version), "-c", show], env=environ, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([PYTHONS[version], "-c", show], env=environ, capture_output=True, text=True, check=True).stdout
     assert out.strip() == hashlib.sha256(zipapp.build()).hexdigest()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PYTHONS)
 def test_it_runs_on(version: str, nvml_box: Box) -> None:
-    end = nvml_box.start(expect=devices(2, 0, count=3), python=python(version))
+    end = nvml_box.start(expect=devices(2, 0, count=3), python=PYTHONS[version])
     assert end.mask == f"{uuid(0)},{uuid(2)}"
     assert end.receipt["python"].startswith(f"{version}.")
-    stopped = nvml_box.start(expect=devices(0, count=4), python=python(version))
+    stopped = nvml_box.start(expect=devices(0, count=4), python=PYTHONS[version])
     assert (stopped.status, stopped.out) == (78, "")
 
 
 def test_an_older_python_says_so(box: Box) -> None:
     start = "import sys; sys.version_info = (3, 8, 1); sys.path.insert(0, sys.argv.pop(1)); import start"
-    archive = str(box.entrypoint / zipapp.ARCHIVE)
+    archive = str(box.entrypoint / brought.ARCHIVE)
     done = subprocess.run([sys.executable, "-c", start, archive], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "the image's Python is 3.8, and the entrypoint needs 3.9 or newer" in done.stderr
@@ -117,7 +124,7 @@ def statements(source: str) -> tuple[str, list[int]]:
 
 def run_script(box: Box, path: str, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**box.environ(devices(2, 0), {}), "PATH": path}
-    command = ["/bin/sh", str(box.entrypoint / zipapp.SCRIPT), *words]
+    command = ["/bin/sh", str(box.entrypoint / brought.SCRIPT), *words]
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
 
@@ -132,7 +139,7 @@ def test_the_script_finds_python_on_the_path(nvml_box: Box, tmp_path: Path) -> N
 
 def test_the_script_called_from_its_own_folder(nvml_box: Box) -> None:
     environ = nvml_box.environ(devices(0), {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"})
-    command = ["/bin/sh", zipapp.SCRIPT, "true"]
+    command = ["/bin/sh", brought.SCRIPT, "true"]
     done = subprocess.run(command, env=environ, cwd=nvml_box.entrypoint, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -143,7 +150,7 @@ def test_the_script_with_a_python_that_fails(nvml_box: Box, tmp_path: Path) -> N
 
 
 def test_an_image_without_python(box: Box, tmp_path: Path) -> None:
-    text = zipapp.start_script()
+    text = brought.script()
     for folder in ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin"):
         text = text.replace(f"{folder}/python3", "/nowhere/python3")
     start = script(tmp_path / "entrypoint", text)
