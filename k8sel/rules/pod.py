@@ -43,7 +43,7 @@ def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(("spec", "volumes", index), message, "for example persistentVolumeClaim: {claimName: data}")
         elif not isinstance(volume[sources[0]], dict):
             path = ("spec", "volumes", index, sources[0])
-            yield invalid(path, "expected a mapping (key: value)", f"{sources[0]}: {{...}}, or emptyDir: {{}}")
+            yield invalid(path, "expected a mapping (key: value)", f"{sources[0]}: {{}} where it has no settings")
 
 
 def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:

@@ -12,13 +12,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sel import yamlio_read
+from k8sel import api, yamlio_read
 from k8sel.defaults import default
 from k8sel.errors import Problem, SpecError
 from k8sel.explain_words import PATTERNS, SYNONYMS
 from k8sel.load import Job, load, locate
 from k8sel.schema import schema
-from k8sel.validate import namespace_policy, validate
+from k8sel.validate import errors, namespace_policy, validate
 from k8sel.yamlio import dump, parse
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
@@ -123,7 +123,7 @@ def test_no_synonym_is_a_field_itself() -> None:
 
 
 def outcome(text: bytes) -> None:
-    """``text`` gives jobs, which every rule can judge, or problems; each problem has its place."""
+    """``text`` gives jobs, which every rule can judge, or problems, each in its place; a good job can be rendered."""
     jobs, refused = _loaded(text)
     assert jobs or refused
     assert None not in [problem.location for problem in refused]
@@ -132,6 +132,9 @@ def outcome(text: bytes) -> None:
             defaulted = default(job.file, door)
             problems = locate(job.document, validate(defaulted, door) + namespace_policy(defaulted, "restricted"))
             assert None not in [problem.location for problem in problems]
+        if not errors(validate(default(job.file))):
+            objects = api.render(api.plan(job))
+            assert [document.data for document in parse(dump(objects).encode(), "x")] == objects
 
 
 def _loaded(text: bytes) -> tuple[tuple[Job, ...], tuple[Problem, ...]]:
@@ -141,7 +144,7 @@ def _loaded(text: bytes) -> tuple[tuple[Job, ...], tuple[Problem, ...]]:
         return (), error.problems
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(GOOD + BAD), st.data())
 def test_a_changed_file_gives_jobs_or_problems(text: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
@@ -187,7 +190,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.sampled_from(GOOD), st.lists(VALUES, min_size=1, max_size=3), st.data())
 def test_any_value_in_any_place_gives_jobs_or_problems(text: bytes, values: list[Any], data: st.DataObject) -> None:
     whole = parse(text, "x")[0].data
