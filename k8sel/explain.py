@@ -18,7 +18,8 @@ from jsonschema.validators import extend
 
 from k8sel.defaults import default
 from k8sel.errors import FieldPath, Kind, Problem
-from k8sel.explain_words import PATTERNS, TYPES, describe, enum_hint, quote, required_hint, type_hint, unknown_hint
+from k8sel.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
+from k8sel.rules.common import quote
 from k8sel.schema import NULLABLE, Schema, schema
 from k8sel.spec import API_VERSION, KIND, decode
 from k8sel.validate import validate

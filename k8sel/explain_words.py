@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from k8sel.rules.common import quote
+
 TYPES = {
     "string": "a string",
     "integer": "a whole number",
@@ -65,11 +67,6 @@ def describe(value: object, text: str | None) -> str:
     return "a list" if isinstance(value, list) else "a mapping"
 
 
-def quote(value: str) -> str:
-    """A string in quotes, short enough for one line."""
-    return json.dumps(value if len(value) <= 60 else f"{value[:57]}...", ensure_ascii=False)
-
-
 def type_hint(expected: str, value: object, text: str | None) -> str:
     """The way from ``value`` to ``expected``."""
     if value is None:
@@ -81,7 +78,7 @@ def type_hint(expected: str, value: object, text: str | None) -> str:
 
 def _as_string(value: str) -> dict[str, str]:
     """How to write the string ``value`` as another type."""
-    hints = {"array": f"write [{', '.join(_words(value))}]"}
+    hints = {"array": f"write [{', '.join(words(value))}]"}
     if value.removeprefix("-").isdecimal():
         hints |= {"integer": f"write {value} without quotes"}
     if value.lower() in ("true", "false"):
@@ -99,15 +96,15 @@ def _as_scalar(value: object, text: str | None) -> dict[str, str]:
     return hints
 
 
-def _words(command: str) -> Iterable[str]:
+def words(command: str) -> Iterable[str]:
     """A command line, or numbers, as items of a YAML list."""
     if re.fullmatch(r"[0-9]+([\s,]+[0-9]+)*", command):
         return re.findall("[0-9]+", command)
     try:
-        words = shlex.split(command)
+        found = shlex.split(command)
     except ValueError:
-        words = command.split()
-    return (word if word.replace(".", "").replace("/", "").isalpha() else json.dumps(word) for word in words)
+        found = command.split()
+    return (word if re.fullmatch(r"[A-Za-z][A-Za-z./]+", word) else json.dumps(word) for word in found)
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -47,8 +48,14 @@ def warning(path: FieldPath, message: str, hint: str = "") -> Problem:
 def not_supported(path: FieldPath, value: str, allowed: Iterable[str], hint: str = "") -> Problem:
     """A word that is not one of ``allowed``."""
     names = tuple(allowed)
-    message = f'"{value}" is not {"one of " if len(names) > 1 else ""}{", ".join(names)}'
+    message = f"{quote(value)} is not {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
     return Problem(kind=Kind.NOT_SUPPORTED, path=path, message=message, hint=hint)
+
+
+def quote(text: str) -> str:
+    """``text`` in quotes, short enough for one line, and with nothing in it that a terminal would obey."""
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    return json.dumps(shown, ensure_ascii=not shown.isprintable())
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
@@ -57,6 +64,13 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 
     near = nearest(word, allowed)
     return f"did you mean {near}?" if near else ""
+
+
+def as_list(command: str) -> str:
+    """A command line as a list for the file."""
+    from k8sel.explain_words import words  # as above
+
+    return f"[{', '.join(words(command))}]"
 
 
 def numbers(values: Iterable[int]) -> str:

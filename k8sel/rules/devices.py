@@ -17,6 +17,7 @@ from k8sel.rules.common import (
     invalid,
     not_supported,
     numbers,
+    quote,
 )
 from k8sel.spec import JobFile
 
@@ -174,7 +175,7 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
     elif not re.fullmatch(row.resource_pattern, asked.resource):
         others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
         hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
-        yield invalid(path, f'"{asked.resource}" is not a resource of type {row.name}', hint)
+        yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
     elif asked.allocation == "host":
         yield forbidden(path, "allocation host asks for no resource", "leave resource out, or allocation: devicePlugin")
 
@@ -195,7 +196,7 @@ def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
         yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
     for index, product in enumerate(asked.product):
         if not LABEL_VALUE.fullmatch(product):
-            yield invalid((*HERE, "product", index), f'"{product}": {LABEL_RULE}', _product_hint(row))
+            yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
 
 
 def _product_hint(row: Row | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from k8sel.errors import Problem
 from k8sel.launchers import LAUNCHERS
-from k8sel.rules.common import Rule, forbidden, invalid, required, warning
+from k8sel.rules.common import Rule, as_list, forbidden, invalid, quote, required, warning
 from k8sel.rules.quantity import amount
 from k8sel.spec import JobFile, Mpi
 
@@ -62,7 +62,7 @@ def image_is_given(job: JobFile, door: str) -> Iterator[Problem]:
     if image is None and door != "run":
         yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
     elif image is not None and re.search(r"[\s\0]", image):
-        yield invalid(("spec", "image"), f'"{image}" has white space in it', "write the image's name only")
+        yield invalid(("spec", "image"), f"{quote(image)} has white space in it", "write the image's name only")
 
 
 def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
@@ -72,7 +72,7 @@ def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid((*COMMAND, 0), "the program's name is empty", "for example [python, train.py]")
     elif len(command) == 1 and re.search(r"\s", command[0].strip()):
         message = "this is one word with spaces in it, and would be looked for as a program of that name"
-        yield invalid((*COMMAND, 0), message, f"command: [{', '.join(command[0].split())}]")
+        yield invalid((*COMMAND, 0), message, f"command: {as_list(command[0])}")
     for index, word in enumerate(command):
         if "\0" in word:
             yield invalid((*COMMAND, index), "a program's argument cannot hold a zero byte")
@@ -130,7 +130,7 @@ def ssh_settings(job: JobFile, door: str) -> Iterator[Problem]:
     """ssh's options are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
     if path and re.search(r"[\s\"'\\,]", path):
-        message = f'"{path}" has a character that ends an option of ssh'
+        message = f"{quote(path)} has a character that ends an option of ssh"
         yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
 
 

@@ -15,6 +15,7 @@ from k8sel.rules.common import (
     Rule,
     forbidden,
     invalid,
+    quote,
 )
 from k8sel.spec import JobFile
 
@@ -74,7 +75,7 @@ def _key(path: FieldPath, key: str) -> Iterator[Problem]:
         message = "a key's name has at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last"
         yield invalid(path, message, "for example team, or example.org/team")
     elif slash and not SUBDOMAIN.fullmatch(prefix):
-        yield invalid(path, f'"{prefix}" before the slash: {SUBDOMAIN_RULE}', "for example example.org/team")
+        yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
 
 
 def label_values(job: JobFile, door: str) -> Iterator[Problem]:

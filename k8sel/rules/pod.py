@@ -9,7 +9,17 @@ from typing import Any
 
 from k8sel.accelerators import ROWS
 from k8sel.errors import FieldPath, Problem
-from k8sel.rules.common import LABEL_NAME, SUBDOMAIN, Rule, duplicate, forbidden, invalid, not_supported, required
+from k8sel.rules.common import (
+    LABEL_NAME,
+    SUBDOMAIN,
+    Rule,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    quote,
+    required,
+)
 from k8sel.rules.quantity import amount
 from k8sel.spec import JobFile
 
@@ -28,7 +38,7 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
         elif name.startswith("k8sel"):
             yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
         elif not _DNS_LABEL.fullmatch(name):
-            yield invalid(path, f"\"{name}\": at most 63 lower-case letters, digits and '-', no '-' first or last")
+            yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
         elif seen.setdefault(name, index) != index:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
 
@@ -55,7 +65,7 @@ def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(path, "a mount names its volume", f"one of {', '.join(names)}" if names else "")
         elif name not in names:
             only = f", only {', '.join(names)}" if names else ""
-            yield invalid(path, f'there is no volume "{name}"{only}', "volumes has to have it")
+            yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
 
 
 def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
@@ -68,11 +78,9 @@ def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
             continue
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
-            yield invalid(
-                path, f'"{where}" is not an absolute path without a colon', f"mountPath: /{where.strip('/:')}"
-            )
+            yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
         elif seen.setdefault(place, index) != index:
-            yield duplicate(path, f"{place} is volumeMounts[{seen[place]}] already", "another mountPath")
+            yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
         else:
             yield from _reserved(job, path, place)
 
@@ -101,7 +109,9 @@ def resource_names(job: JobFile, door: str) -> Iterator[Problem]:
         if not slash:
             yield not_supported(path, name, (*_NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
         elif not SUBDOMAIN.fullmatch(domain) or not LABEL_NAME.fullmatch(rest):
-            yield invalid(path, f'"{name}" is not a resource\'s name', "for example rdma/hca, vendor.example/device")
+            yield invalid(
+                path, f"{quote(name)} is not a resource's name", "for example rdma/hca, vendor.example/device"
+            )
 
 
 def _resource_hint(name: str) -> str:
@@ -126,7 +136,7 @@ def quantities(job: JobFile, door: str) -> Iterator[Problem]:
     for path, value in amounts.items():
         number = amount(value)
         if number is None:
-            yield invalid(path, f'"{value}" is not a quantity: {QUANTITY_RULE}', _unit_hint(str(value)))
+            yield invalid(path, f"{quote(str(value))} is not a quantity: {QUANTITY_RULE}", _unit_hint(str(value)))
         elif number <= 0:
             yield invalid(path, f"{value} is not more than 0", "leave it out, or ask for some")
         elif number.denominator != 1 and "/" in str(path[-1]):

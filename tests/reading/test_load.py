@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -127,11 +128,13 @@ def outcome(text: bytes) -> None:
     jobs, refused = _loaded(text)
     assert jobs or refused
     assert None not in [problem.location for problem in refused]
+    assert not [problem for problem in refused if CONTROL.search(problem.message + problem.hint)]
     for job in jobs:
         for door in ("kubernetes", "docker", "run"):
             defaulted = default(job.file, door)
             problems = locate(job.document, validate(defaulted, door) + namespace_policy(defaulted, "restricted"))
             assert None not in [problem.location for problem in problems]
+            assert not [problem for problem in problems if CONTROL.search(problem.message + problem.hint)]
         if not errors(validate(default(job.file))):
             objects = api.render(api.plan(job))
             assert [document.data for document in parse(dump(objects).encode(), "x")] == objects
@@ -155,6 +158,7 @@ def test_a_changed_file_gives_jobs_or_problems(text: bytes, data: st.DataObject)
     outcome(text[:start] + piece + text[end:])
 
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # what a terminal obeys
 PIECES = [
     b"\n",
     b"  ",
@@ -179,7 +183,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     | st.integers(-(2**63), 2**63)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-    | st.sampled_from(["cuda", "xpu", "cpu", "/data", "1Gi", "a", "$(RANK)", "name", "add", "None", "", "ALL"]),
+    | st.sampled_from(
+        ["\x1b[2J", "a\nb", "cuda", "xpu", "cpu", "/data", "1Gi", "a", "$(RANK)", "name", "add", "None", "", "ALL"]
+    ),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
