@@ -16,7 +16,7 @@ from cluster_client.manifests import container, mpi_job, pytorch_job
 from cluster_client.wire import Wire, wire
 from k8sel.cluster import Cluster, JobRef, LogLine, Status, apply, delete, logs, status, wait
 from k8sel.cluster import watch as watches
-from k8sel.cluster.kinds import core_path
+from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.errors import ClusterError
 
 pytestmark = pytest.mark.cluster
@@ -205,6 +205,6 @@ def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:
 
 def test_a_version_that_the_server_has_forgotten(client: Cluster) -> None:
     patience = watches._Patience(threading.Event())
-    query = {"resourceVersion": "1"}
+    path = JOB_KINDS["PyTorchJob"].path(client.namespace)  # the server knows none of before the CRD was made
     with pytest.raises(watches._TooOldError):
-        next(watches._events(client, core_path("pods", client.namespace), query, patience))
+        next(watches._events(client, path, {"resourceVersion": "1"}, patience))
