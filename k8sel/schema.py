@@ -1,12 +1,10 @@
 """The job file's JSON Schema, for editors and the chart: made from the models, closed, without null branches.
 
-``python -m k8sel.schema > docs/job.schema.json`` writes the committed copy; a test says whether it is current.
+``python docs/generate.py`` writes the committed copy; a test says whether it is current.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import msgspec
@@ -54,7 +52,3 @@ def _titled(key: str, field: Schema) -> Schema:
     """``field`` with a title in words: ``processesPerNode`` is "Processes per node"."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in key)
     return {"title": words[0].upper() + words[1:], **field}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")

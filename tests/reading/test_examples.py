@@ -49,7 +49,7 @@ def test_the_schema_is_itself_valid_and_the_committed_copy_is_current() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     committed = (ROOT / "docs" / "job.schema.json").read_text()
     made = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-    assert committed == made, "write it anew: python -m k8sel.schema > docs/job.schema.json"
+    assert committed == made, "write it anew: python docs/generate.py"
 
 
 def test_the_schema_is_closed_and_described_throughout() -> None:

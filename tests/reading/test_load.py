@@ -50,6 +50,9 @@ BYTES = {
         b"\x1f\x8b\x08\x00",
         "job.yaml:1:1: syntax: this is UTF-16, UTF-32 or a binary file. Hint: save it as UTF-8 text",
     ),
+    "deep lists": (b"- " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
+    "deep brackets": (b"[" * 400_000, "job.yaml:1:66: syntax: nested more than 64 levels deep."),
+    "deep keys": (b"? " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
     "too large": (
         b"#" * (1 << 20) + b"\n",
         "job.yaml:1:1: syntax: the file has 1048577 bytes, and a job file has at most 1048576.",
