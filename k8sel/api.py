@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from msgspec.structs import replace
@@ -38,7 +37,7 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
     _stop(_refused(file, door), job)
     job_plan = planner.plan(file, sha256=job.sha256, door=door)
     warnings = [problem for problem in validate.validate(file, door) if problem.kind is Kind.WARNING]
-    return dataclasses.replace(job_plan, warnings=tuple(_located([*warnings, *job_plan.warnings], job)))
+    return replace(job_plan, warnings=tuple(_located([*warnings, *job_plan.warnings], job)))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -78,6 +77,6 @@ def _stop(problems: list[Problem], job: Job) -> None:
 
 def _located(problems: list[Problem], job: Job) -> list[Problem]:
     return [
-        problem if problem.location else dataclasses.replace(problem, location=job.document.locate(problem.path))
+        problem if problem.location else replace(problem, location=job.document.locate(problem.path))
         for problem in problems
     ]

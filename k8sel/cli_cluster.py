@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from msgspec import Struct
 
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.options import Files, Quiet, choice, plans, read, warn
@@ -52,8 +52,7 @@ def apply(
         sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _How:
+class _How(Struct, frozen=True, kw_only=True):
     """How to apply, as the options say."""
 
     namespace: str | None

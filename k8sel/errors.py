@@ -10,8 +10,9 @@ K8selError            shown to the user as it is, never as a traceback
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 FieldPath = tuple[str | int, ...]
 
@@ -29,8 +30,7 @@ class Kind(str, Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Location:
+class Location(Struct, frozen=True, kw_only=True):
     """A place in a text file; line and column count from 1."""
 
     file: str
@@ -41,8 +41,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong: where, what was found, what is allowed, and the way out."""
 
     kind: Kind

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
 
 MPI_TABLE = Path(__file__).parent / "data" / "mpi.json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True, kw_only=True):
     """How a launcher places its processes."""
 
     targets: tuple[str, ...]  # that can serve it; the first is the default

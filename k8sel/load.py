@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
 from k8sel.yamlio import Document, parse
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """One job of a file, as the user wrote it."""
 
     file: JobFile  # nothing is defaulted yet

@@ -6,8 +6,9 @@ Emitters only write a JobPlan down, `k8sel plan` only shows it, the entrypoint i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.errors import Problem
@@ -16,8 +17,7 @@ Argv = tuple[str, ...]
 Fragment = Mapping[str, Any]  # a part of a Kubernetes object, as the user wrote it
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True, kw_only=True):
     """One process."""
 
     rank: int
@@ -26,8 +26,7 @@ class Rank:
     device: int | None  # the position it drives: its first own one; None for none
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """One pod that computes."""
 
     name: str  # the pod's name, which is its host name too
@@ -35,8 +34,7 @@ class Node:
     ranks: tuple[Rank, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True, kw_only=True):
     """What one node asks for, and what its processes see of it."""
 
     type: str  # the row's name
@@ -51,8 +49,7 @@ class Devices:
     tolerations: tuple[Fragment, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MpiPlan:
+class MpiPlan(Struct, frozen=True, kw_only=True):
     """What an MPI job needs beyond its command."""
 
     implementation: str
@@ -64,8 +61,7 @@ class MpiPlan:
     launcher_container: Fragment
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobPlan:
+class JobPlan(Struct, frozen=True, kw_only=True):
     """A job, decided."""
 
     name: str

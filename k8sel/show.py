@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,10 +44,13 @@ def row(job_plan: JobPlan, node: Node, rank: Rank) -> tuple[str, ...]:
 
 def plan_json(job_plan: JobPlan) -> str:
     """The whole plan as JSON; what the entrypoint is told is under `expectation`."""
+    from msgspec import to_builtins
+    from msgspec.structs import asdict
+
     fields = asdict(job_plan)
     fields["expectation"] = json.loads(job_plan.expectation.to_json())
     fields["warnings"] = [str(warning) for warning in job_plan.warnings]
-    return json.dumps(fields, indent=2, sort_keys=True, default=str)
+    return json.dumps(to_builtins(fields), indent=2, sort_keys=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

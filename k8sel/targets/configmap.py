@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
 
 from k8sel import brought
 from k8sel.plan import JobPlan
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(Struct, frozen=True, kw_only=True):
     script: str
     archive: str  # in base64
     digest: str

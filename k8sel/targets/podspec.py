@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from k8sel import env
 from k8sel.entrypoint.protocol import VARIABLE
@@ -52,8 +53,7 @@ def template(plan: JobPlan, pod: Fragment, container: Object, config_map: str | 
     return {"metadata": {"labels": dict(plan.labels)}, "spec": spec}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     """What one container runs."""
 
     container: str  # its name
