@@ -19,7 +19,7 @@ from jsonschema.validators import extend
 from k8sel.defaults import default
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
-from k8sel.rules.common import quote
+from k8sel.rules.common import bare, quote
 from k8sel.schema import NULLABLE, Schema, schema
 from k8sel.spec import API_VERSION, KIND, decode
 from k8sel.validate import validate
@@ -53,7 +53,7 @@ def _foreign(data: dict[str, Any]) -> Problem | None:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind == KIND or data.get("apiVersion") == API_VERSION:
         return None
-    message = f"this is a {kind}, and k8sel reads kind {KIND}"
+    message = f"this is a {bare(kind)}, and k8sel reads kind {KIND}"
     hint = "`k8sel init` writes one to start from"
     return Problem(kind=Kind.NOT_SUPPORTED, path=("kind",), message=message, hint=hint)
 

@@ -58,6 +58,11 @@ def quote(text: str) -> str:
     return json.dumps(shown, ensure_ascii=not shown.isprintable())
 
 
+def bare(text: str) -> str:
+    """``text`` without quotes, where it is a short plain word."""
+    return text if text.isprintable() and 0 < len(text) <= 60 else quote(text)
+
+
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """The nearest of ``allowed`` as a hint."""
     from k8sel.explain_words import nearest  # difflib, which a valid job never needs

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from k8sel import accelerators
 from k8sel.errors import Problem
-from k8sel.rules.common import Rule, duplicate, forbidden, invalid, required, warning
+from k8sel.rules.common import Rule, bare, duplicate, forbidden, invalid, required, warning
 from k8sel.spec import EnvVar, JobFile
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -57,7 +57,9 @@ def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
     for index, entry in enumerate(job.spec.env):
         why = _owner(entry.name)
         if why:
-            yield forbidden(("spec", "env", index, "name"), f"{entry.name} is not for the job file: {why[0]}", why[1])
+            yield forbidden(
+                ("spec", "env", index, "name"), f"{bare(entry.name)} is not for the job file: {why[0]}", why[1]
+            )
 
 
 def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
@@ -65,7 +67,7 @@ def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for index, entry in enumerate(job.spec.env):
         if first.setdefault(entry.name, index) != index:
-            message = f"{entry.name} is env[{first[entry.name]}] already"
+            message = f"{bare(entry.name)} is env[{first[entry.name]}] already"
             yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
 
 
@@ -74,10 +76,10 @@ def one_value(job: JobFile, door: str) -> Iterator[Problem]:
     for index, entry in enumerate(job.spec.env):
         given = [entry.value is not UNSET, entry.value_from is not UNSET]
         if all(given):
-            message = f"{entry.name} has a value and a valueFrom"
+            message = f"{bare(entry.name)} has a value and a valueFrom"
             yield forbidden(("spec", "env", index, "valueFrom"), message, "keep one of the two")
         elif not any(given):
-            message = f"{entry.name} has neither a value nor a valueFrom"
+            message = f"{bare(entry.name)} has neither a value nor a valueFrom"
             yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from k8sel.defaults import is_root
 from k8sel.errors import FieldPath, Problem
-from k8sel.rules.common import forbidden
+from k8sel.rules.common import bare, forbidden
 from k8sel.rules.security import effective
 from k8sel.spec import JobFile
 
@@ -64,7 +64,7 @@ def _capabilities(job: JobFile, allowed: frozenset[str]) -> Iterator[Problem]:
     for index, name in enumerate(_named(job, "add") or ()):
         if name not in allowed:
             path: FieldPath = ("spec", "securityContext", "capabilities", "add", index)
-            yield forbidden(path, f"the namespace's level does not allow {name}", "leave it out")
+            yield forbidden(path, f"the namespace's level does not allow {bare(name)}", "leave it out")
 
 
 def _baseline_capabilities(job: JobFile) -> Iterator[Problem]:
@@ -104,14 +104,16 @@ def _known_seccomp(job: JobFile) -> Iterator[Problem]:
     profile, path = effective(job.spec, "seccompProfile")
     kind = profile.get("type") if isinstance(profile, dict) else None
     if profile is not None and kind not in ("RuntimeDefault", "Localhost"):
-        yield forbidden(path, f"the namespace's level does not allow seccomp {kind}", "leave it out")
+        yield forbidden(path, f"the namespace's level does not allow seccomp {bare(str(kind))}", "leave it out")
 
 
 def _volume_kinds(job: JobFile) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         for kind in volume.keys() - RESTRICTED_VOLUMES - {"name", "hostPath"}:
             path: FieldPath = ("spec", "volumes", index, kind)
-            yield forbidden(path, f"the namespace's level does not allow volumes {kind}", "a persistentVolumeClaim")
+            yield forbidden(
+                path, f"the namespace's level does not allow volumes {bare(kind)}", "a persistentVolumeClaim"
+            )
 
 
 def _no_init_container(job: JobFile) -> Iterator[Problem]:

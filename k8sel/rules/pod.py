@@ -13,6 +13,7 @@ from k8sel.rules.common import (
     LABEL_NAME,
     SUBDOMAIN,
     Rule,
+    bare,
     duplicate,
     forbidden,
     invalid,
@@ -48,12 +49,12 @@ def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         sources = [key for key in volume if key != "name"]
         if len(sources) != 1:
-            found = " and ".join(sources) or "none"
+            found = " and ".join(map(bare, sources)) or "none"
             message = f"a volume has exactly one source, and here is {found}"
             yield invalid(("spec", "volumes", index), message, "for example persistentVolumeClaim: {claimName: data}")
         elif not isinstance(volume[sources[0]], dict):
             path = ("spec", "volumes", index, sources[0])
-            yield invalid(path, "expected a mapping (key: value)", f"{sources[0]}: {{}} where it has no settings")
+            yield invalid(path, "expected a mapping (key: value)", f"{bare(sources[0])}: {{}} where it has no settings")
 
 
 def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
@@ -62,9 +63,9 @@ def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
     for index, mount in enumerate(job.spec.volume_mounts):
         name, path = mount.get("name"), ("spec", "volumeMounts", index, "name")
         if not isinstance(name, str):
-            yield required(path, "a mount names its volume", f"one of {', '.join(names)}" if names else "")
+            yield required(path, "a mount names its volume", f"one of {', '.join(map(bare, names))}" if names else "")
         elif name not in names:
-            only = f", only {', '.join(names)}" if names else ""
+            only = f", only {', '.join(map(bare, names))}" if names else ""
             yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.errors import Problem
-from k8sel.rules.common import Rule, invalid, warning
+from k8sel.rules.common import Rule, bare, invalid, warning
 from k8sel.spec import JobFile
 
 SCHEDULER = {"volcano": "volcano"}  # gang -> the only scheduler that forms it
@@ -15,8 +15,9 @@ def gang_has_its_scheduler(job: JobFile, door: str) -> Iterator[Problem]:
     """A gang is formed by its own scheduler."""
     scheduling = job.spec.scheduling
     needed = SCHEDULER.get(scheduling.gang or "")
-    if needed and scheduling.scheduler_name not in (None, needed):
-        message = f"gang {scheduling.gang} is formed by the scheduler {needed}, not by {scheduling.scheduler_name}"
+    given = scheduling.scheduler_name
+    if needed and given and given != needed:
+        message = f"gang {scheduling.gang} is formed by the scheduler {needed}, not by {bare(given)}"
         yield invalid(("spec", "scheduling", "schedulerName"), message, "leave it out")
 
 
