@@ -14,7 +14,7 @@ from k8sel.cluster.jobs import JobRef, LiveJob, get_job
 from k8sel.cluster.kinds import core_path
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
 from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
-from k8sel.cluster.status import pods_of
+from k8sel.cluster.status import Status, pods_of
 from k8sel.errors import ClusterError
 
 _SILENCE_SECONDS = 120  # then the stream is opened again where it was: a dead connection looks like a quiet program
@@ -34,16 +34,20 @@ class LogLine:
 
 
 OnLine = Callable[[LogLine], None]
+OnChange = Callable[[Status], None]
 
 
-def logs(cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine) -> None:
+def logs(
+    cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine, on_change: OnChange = lambda _: None
+) -> None:
     """Every pod's lines, to ``on_line``, always from the calling thread.
 
-    With ``follow`` until the job has ended and its last line is out; pods that do not run yet are waited for. Without,
-    what there is now, node by node, a restarted container's previous lines first.
+    With ``follow`` until the job has ended and its last line is out; pods that do not run yet are waited for, and
+    ``on_change`` gets each new state, which says why. Without, what there is now, node by node, a restarted container's
+    previous lines first.
     """
     if follow:
-        _Follower(cluster, on_line).run(ref)
+        _Follower(cluster, on_line, on_change).run(ref)
         return
     job = get_job(cluster, ref)
     for pod in sorted(pods_of(cluster, job), key=in_order):
@@ -82,9 +86,11 @@ def _line(pod: Object, job: LiveJob, text: str) -> LogLine:
 class _Follower:
     """Starts a reader for each pod as it appears, and hands on what they read."""
 
-    def __init__(self, cluster: Cluster, on_line: OnLine) -> None:
+    def __init__(self, cluster: Cluster, on_line: OnLine, on_change: OnChange) -> None:
         self.cluster = cluster
         self.on_line = on_line
+        self.on_change = on_change
+        self.status: Status | None = None
         self.lines: queue.Queue[LogLine | ClusterError] = queue.Queue(maxsize=_BACKLOG)
         self.readers: dict[str, threading.Thread] = {}
         self.last = time.monotonic()  # when a line came
@@ -98,6 +104,13 @@ class _Follower:
                 self._hand_on()
                 if self._over(picture):
                     return
+
+    def _look(self, picture: Picture) -> Status:
+        now = picture.status()
+        if now != self.status:
+            self.on_change(now)
+        self.status = now
+        return now
 
     def _all_pods(self, picture: Picture) -> bool:
         """A last look, since the pods' watch may be behind the job's."""
@@ -134,7 +147,7 @@ class _Follower:
 
     def _over(self, picture: Picture) -> bool:
         """The job has ended, and so has every reader; or what still runs has nothing to say."""
-        if not (picture.deleted or picture.status().finished):
+        if not (picture.deleted or self._look(picture).finished):
             self.last = time.monotonic()
             return False
         if not self.ended:

@@ -153,6 +153,21 @@ def test_the_logs_of_two_pods_are_whole_and_apart(client: Cluster) -> None:
     assert read_all(client, "talk") == expected
 
 
+def test_why_there_are_no_lines_yet(client: Cluster) -> None:
+    big = pytorch_job("later")
+    container(big)["resources"] = {"limits": {"cpu": "1000"}}
+    apply(client, [big])
+    seen: list[str] = []
+
+    def look(found: Status) -> None:
+        seen.append(found.reason)
+        if "Insufficient cpu" in found.reason:
+            delete(client, JobRef(name="later"))
+
+    logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
+    assert any("Insufficient cpu" in reason for reason in seen)
+
+
 def test_the_logs_of_a_launcher_and_a_worker_that_never_ends(client: Cluster) -> None:
     job = mpi_job("mpi", "echo from the launcher")
     job["spec"]["runPolicy"]["cleanPodPolicy"] = "None"

@@ -1,0 +1,85 @@
+"""The commands on the test cluster: what a person sees, and the exit status that a script gets."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.client import Cluster as Box
+from cluster.client import await_
+
+pytestmark = pytest.mark.cluster
+
+K8SEL = (sys.executable, "-m", "k8sel")
+
+
+@pytest.fixture
+def job(tmp_path: Path, namespace: str) -> Path:
+    return write(tmp_path / "job.yaml", namespace, "echo from the job")
+
+
+def write(path: Path, namespace: str, script: str) -> Path:
+    path.write_text(
+        f"""\
+apiVersion: k8sel.dev/v1alpha1
+kind: AcceleratedJob
+metadata: {{name: shown, namespace: {namespace}}}
+spec:
+  image: box/base:1
+  command: [bash, -c, {script!r}]
+  launcher: python
+  accelerator: {{type: cpu}}
+"""
+    )
+    return path
+
+
+def test_a_job_from_apply_to_delete(cluster: Box, namespace: str, job: Path) -> None:
+    done = cluster.k8sel("apply", "--wait", "--timeout", "60", str(job))
+    assert f"PyTorchJob {namespace}/shown created\n" in done.stdout
+    assert cluster.k8sel("apply", str(job)).stdout.count("unchanged") == 2
+    assert "shown-master-0 | from the job\n" in cluster.k8sel("logs", str(job)).stdout
+    assert "Succeeded" in cluster.k8sel("status", "shown", "-n", namespace).stdout
+    assert f"PyTorchJob {namespace}/shown deleted" in cluster.k8sel("delete", str(job)).stdout
+    gone = cluster.k8sel("status", "shown", "-n", namespace, check=False)
+    assert gone.returncode == 1
+    assert f"no PyTorchJob or MPIJob named shown in namespace {namespace}" in gone.stderr
+    assert "Traceback" not in gone.stderr
+
+
+def test_a_failed_job_is_status_1_and_an_unfinished_one_124(cluster: Box, namespace: str, tmp_path: Path) -> None:
+    failing = write(tmp_path / "failing.yaml", namespace, "echo no good >&2; exit 3")
+    done = cluster.k8sel("apply", "--wait", str(failing), check=False)
+    assert (done.returncode, "no good" in done.stderr) == (1, True)
+    cluster.k8sel("delete", str(failing))
+    await_(lambda: not cluster.get("pytorchjobs", "-n", namespace)["items"], what="end of the job")
+    endless = write(tmp_path / "endless.yaml", namespace, "sleep 600")
+    done = cluster.k8sel("apply", "--wait", "--timeout", "2", str(endless), check=False)
+    assert done.returncode == 124
+
+
+def test_a_changed_job_is_refused_at_the_line_that_changed(cluster: Box, namespace: str, job: Path) -> None:
+    cluster.k8sel("apply", str(job))
+    job.write_text(job.read_text().replace("box/base:1", "other:2"))
+    done = cluster.k8sel("apply", str(job), check=False)
+    assert done.returncode == 1
+    assert f"{job}:5:10: spec.image: forbidden: differs from the job on the cluster" in done.stderr
+    assert f"k8sel delete -n {namespace} shown" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["apply --wait", "logs"])
+def test_ctrl_c_ends_it_at_once(cluster: Box, namespace: str, tmp_path: Path, command: str) -> None:
+    job = write(tmp_path / "job.yaml", namespace, "sleep 600")
+    cluster.k8sel("apply", str(job))
+    client = cluster.start(*K8SEL, *command.split(), str(job))
+    time.sleep(3)
+    client.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, errors = client.communicate(timeout=20)
+    assert time.monotonic() - began < 3
+    assert client.returncode == 130
+    assert "Traceback" not in errors
