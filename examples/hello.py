@@ -16,7 +16,8 @@ def main() -> None:
     local_rank, threads = os.environ["LOCAL_RANK"], torch.get_num_threads()
     print(
         f"rank {dist.get_rank()} of {dist.get_world_size()}, local rank {local_rank}, {threads} threads: "
-        f"the ranks add up to {total.item()}",
+        f"the ranks add up to {total.item()}\n",
+        end="",  # the line in one write: two processes share the output
         flush=True,
     )
     dist.destroy_process_group()

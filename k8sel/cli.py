@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,19 +21,11 @@ from k8sel.options import File, Files, Quiet, choice, plans, read, usage, warn
 if TYPE_CHECKING:
     from k8sel.load import Job
 
-app = typer.Typer(
-    name="k8sel",
-    help="One job file says which accelerators a training job uses, and in which order.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
 
 def main() -> None:
     """Runs the command line; every failure is a message and an exit status, never a traceback."""
     try:
-        app()
+        application(sys.argv[1:])()
     except K8selError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
@@ -55,7 +48,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -64,7 +56,6 @@ def _options(
     pass
 
 
-@app.command()
 def init(
     launcher: Annotated[str, typer.Option("-l", "--launcher", help="How it is launched.")] = "torchrun",
     accelerator: Annotated[
@@ -90,7 +81,6 @@ def init(
     print(f"{file} is written. Next: k8sel plan {file}")
 
 
-@app.command()
 def schema() -> None:
     """Print the job file's JSON Schema, for editors."""
     import json
@@ -100,7 +90,6 @@ def schema() -> None:
     print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
 
 
-@app.command()
 def validate(
     files: Files,
     namespace_policy: Annotated[
@@ -119,7 +108,6 @@ def validate(
         print(f"{count} {'job is' if count == 1 else 'jobs are'} valid")
 
 
-@app.command()
 def plan(
     file: File,
     output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
@@ -135,7 +123,6 @@ def plan(
         show.plan(job_plan, output, door)
 
 
-@app.command()
 def render(
     files: Files,
     output: Annotated[str, typer.Option("-o", "--output", help="yaml or json.")] = "yaml",
@@ -149,7 +136,6 @@ def render(
     sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
 
 
-@app.command()
 def run(
     file: File,
     nodes: Annotated[
@@ -185,5 +171,34 @@ def _one(file: str) -> list[Job]:
     return jobs
 
 
-for _command in (cli_cluster.apply, cli_cluster.delete, cli_cluster.status, cli_cluster.logs):
-    app.command()(_command)
+COMMANDS = (
+    init,
+    schema,
+    validate,
+    plan,
+    render,
+    run,
+    cli_cluster.apply,
+    cli_cluster.delete,
+    cli_cluster.status,
+    cli_cluster.logs,
+)
+
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """The command line for ``words``: with all commands, or with the one that they start with.
+
+    To make the options of all ten takes as long as to render a job.
+    """
+    made = typer.Typer(
+        name="k8sel",
+        help="One job file says which accelerators a training job uses, and in which order.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    made.callback()(_options)
+    named = [command for command in COMMANDS if [command.__name__] == list(words[:1])]
+    for command in named or COMMANDS:
+        made.command()(command)
+    return made

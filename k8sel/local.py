@@ -6,17 +6,18 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sel import accelerators
 from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.env import resolve
 from k8sel.errors import LocalError
 
 if TYPE_CHECKING:
-    from k8sel.plan import JobPlan
+    from k8sel.plan import Fragment, JobPlan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,8 +41,7 @@ def command(plan: JobPlan, *, override_env: bool, environ: Mapping[str, str] = o
     if stale and not override_env:
         raise LocalError(_stale_message(stale, environ))
     _find(plan.launch[0], plan.launcher, environ)
-    env = {entry["name"]: _value(entry) for entry in plan.env}
-    env[VARIABLE] = plan.expectation.to_json()
+    env = {**_values(plan.env), VARIABLE: plan.expectation.to_json()}
     return Command(argv=plan.command, env=env, unset=tuple(stale), cwd=plan.container.get("workingDir"))
 
 
@@ -80,10 +80,12 @@ def _path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
-def _value(entry: Mapping[str, object]) -> str:
-    if "valueFrom" in entry:
-        raise LocalError(
-            f"k8sel: env {entry['name']} comes from the cluster (valueFrom), which `k8sel run` cannot read. "
-            f"Give it a value in the job file, or set it in the shell and take it out of the file."
-        )
-    return str(entry.get("value", ""))
+def _values(entries: Iterable[Fragment]) -> dict[str, str]:
+    """What a container would see of these; a value that only a cluster knows is refused."""
+    for entry in entries:
+        if "valueFrom" in entry:
+            raise LocalError(
+                f"k8sel: env {entry['name']} comes from the cluster (valueFrom), which `k8sel run` cannot read. "
+                f"Give it a value in the job file, or set it in the shell and take it out of the file."
+            )
+    return resolve(entries)

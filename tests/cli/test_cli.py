@@ -28,11 +28,11 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_help_lists_exactly_these_commands() -> None:
-    from k8sel.cli import app
+    from k8sel.cli import COMMANDS as KNOWN
 
-    assert sorted(
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
-    ) == sorted(COMMANDS)
+    assert sorted(command.__name__ for command in KNOWN) == sorted(COMMANDS)
+    listed = k8sel("--help").stdout.split("Commands:")[1]
+    assert sorted(line.split()[0] for line in listed.splitlines() if line.startswith("  ")) == sorted(COMMANDS)
 
 
 def test_version() -> None:
@@ -111,7 +111,7 @@ def test_plan_json_and_table_agree() -> None:
 def test_rendering_imports_neither_client() -> None:
     code = (
         "import sys; sys.argv = ['k8sel', 'render', '-q', sys.argv[1]]\n"
-        "from k8sel.cli import app; app(standalone_mode=False)\n"
+        "from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False)\n"
         "bad = {'kubernetes', 'docker', 'jsonschema', 'rich', 'urllib3'} & set(sys.modules)\n"
         "sys.exit(f'imported: {bad}' if bad else 0)"
     )
