@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
 from k8sel.yamlio_scalars import Scalar, resolve
@@ -29,21 +30,19 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TAG_PREFIX = "tag:yaml.org,2002:"
 
 
-@dataclass(slots=True, eq=False)
-class _Node:
+class _Node(Struct, eq=False):
     """One value as it stands in the file."""
 
     line: int
     column: int
     data: Any
     text: str = ""  # a scalar as the user wrote it
-    fields: dict[str, tuple[_Node, _Node]] = field(default_factory=dict)  # of a mapping: key and value
-    items: list[_Node] = field(default_factory=list)
+    fields: dict[str, tuple[_Node, _Node]] = {}  # of a mapping: key and value
+    items: list[_Node] = []
     size: int = 1  # values inside, itself included
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Document:
+class Document(Struct, frozen=True, eq=False):
     """One YAML document: its plain data, and where each part of it stands."""
 
     file: str
