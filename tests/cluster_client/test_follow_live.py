@@ -162,7 +162,7 @@ def test_why_there_are_no_lines_yet(client: Cluster) -> None:
     def look(found: Status) -> None:
         seen.append(found.reason)
         if "Insufficient cpu" in found.reason:
-            delete(client, JobRef(name="later"))
+            delete(client, JobRef(name="later"), missing_ok=True)
 
     logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
     assert any("Insufficient cpu" in reason for reason in seen)
