@@ -7,6 +7,7 @@ docs/job.schema.json  the schema itself, for editors
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def pages() -> dict[str, str]:
     """File name -> what it has to hold."""
     return {
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
+        "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": "# The command line\n\n" + "\n".join(_help(command) for command in COMMANDS),
     }
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from k8sel import planner, validate
 from k8sel.defaults import default
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.load import Job, load
+from k8sel.load import Job, load, locate
 from k8sel.plan import JobPlan
 from k8sel.rules.devices import AUTO
 from k8sel.spec import JobFile
@@ -37,7 +37,7 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
     _stop(_refused(file, door), job)
     job_plan = planner.plan(file, sha256=job.sha256, door=door)
     warnings = [problem for problem in validate.validate(file, door) if problem.kind is Kind.WARNING]
-    return replace(job_plan, warnings=tuple(_located([*warnings, *job_plan.warnings], job)))
+    return replace(job_plan, warnings=tuple(locate(job.document, [*warnings, *job_plan.warnings])))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -72,11 +72,4 @@ def _refused(file: JobFile, door: str) -> list[Problem]:
 
 def _stop(problems: list[Problem], job: Job) -> None:
     if problems:
-        raise SpecError(_located(problems, job))
-
-
-def _located(problems: list[Problem], job: Job) -> list[Problem]:
-    return [
-        problem if problem.location else replace(problem, location=job.document.locate(problem.path))
-        for problem in problems
-    ]
+        raise SpecError(locate(job.document, problems))

@@ -62,7 +62,7 @@ def format_path(path: FieldPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
+    return text if text.isprintable() else ascii(text)[1:-1]  # a key can hold what a terminal would obey
 
 
 class K8selError(Exception):

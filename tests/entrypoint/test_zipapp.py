@@ -25,7 +25,7 @@ VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 def at_hand() -> dict[str, str]:
     """Each of the versions that this machine has -> its program; there is at least the one that runs this."""
-    here = "%d.%d" % sys.version_info[:2]
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     return {here: sys.executable, **{version: found for version in VERSIONS for found in pythons(version)}}
 
 
