@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,13 @@ def unavailable(reason: str) -> NoReturn:
     if machine.required():
         pytest.fail(f"required, and not there: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_configure() -> None:
+    """The signals as a terminal leaves them: a shell starts what runs in the background with some of them ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
