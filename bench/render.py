@@ -16,7 +16,13 @@ from pathlib import Path
 from interleaved import medians
 
 HERE = Path(__file__).parent
-K8SEL = [sys.executable, "-m", "k8sel", "render", "-q"]
+K8SEL = [
+    sys.executable,
+    "-m",
+    "k8sel",
+    "render",
+    "-q",
+]  # of the environment that runs this: a wheel, for users' figures
 JOB = HERE.parent / "examples" / "ordered-torchrun.yaml"
 
 
@@ -39,10 +45,24 @@ def _options() -> argparse.Namespace:
 
 
 def _peers(options: argparse.Namespace) -> dict[str, list[str]]:
-    torchx = ["run", "--dryrun", "--scheduler", "kubernetes", "--scheduler_args", "queue=q,validate_spec=False"]
+    # Without a workspace it needs no docker, and without validate_spec no cluster: the least that it can do.
+    torchx = ["run", "--dryrun", "--workspace", "", "--scheduler", "kubernetes"]
+    torchx += ["--scheduler_args", "queue=q,validate_spec=False"]
     peers = {
         "helm template": [options.helm, "template", "bench", str(HERE / "chart")],
-        "torchx run --dryrun": [options.torchx, *torchx, "dist.ddp", "-j", "2x2", "--gpu", "3", "--script", "train.py"],
+        "torchx run --dryrun": [
+            options.torchx,
+            *torchx,
+            "dist.ddp",
+            "-j",
+            "2x2",
+            "--gpu",
+            "3",
+            "--image",
+            "train:1",
+            "--script",
+            "train.py",
+        ],
     }
     for name, command in list(peers.items()):
         if shutil.which(command[0]) is None:
