@@ -6,13 +6,13 @@ differ in their output, and because start-up is quicker.
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import zipfile
 from pathlib import Path
 
 from k8sel.entrypoint import tables
+from k8sel.stripped import stripped
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 _SHEBANG = b"#!/usr/bin/env python3\n"
@@ -36,41 +36,8 @@ def _sources(folder: Path, prefix: str) -> dict[str, bytes]:
         if item.is_dir() and item.name != "__pycache__":
             found.update(_sources(item, f"{prefix}{item.name}/"))
         elif item.name.endswith(".py"):
-            found[prefix + item.name] = without_prose(item.read_text(encoding="utf-8")).encode()
+            found[prefix + item.name] = stripped(item.read_text(encoding="utf-8")).encode()
     return found
-
-
-def without_prose(source: str) -> str:
-    """``source`` without docstrings and whole-line comments, indented by one space a level.
-
-    Lines keep their numbers: an error of the entrypoint names its line.
-    """
-    tree = ast.parse(source)
-    prose = {line for node in ast.walk(tree) for line in _docstring(node)}
-    text = {line for node in ast.walk(tree) for line in _inside_text(node)}
-    lines = enumerate(source.split("\n"), start=1)
-    return "\n".join(line if number in text - prose else _lean(line, number in prose) for number, line in lines)
-
-
-def _docstring(node: ast.AST) -> range:
-    """The lines of the node's docstring, if it has one and something else."""
-    if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) or len(node.body) < 2:
-        return range(0)
-    return _lines(node.body[0]) if ast.get_docstring(node) else range(0)
-
-
-def _inside_text(node: ast.AST) -> range:
-    """The lines that start within a string: their leading spaces are content."""
-    return _lines(node)[1:] if isinstance(node, ast.Constant) and isinstance(node.value, str) else range(0)
-
-
-def _lines(node: ast.expr | ast.stmt) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-
-
-def _lean(line: str, prose: bool) -> str:
-    content = line.lstrip(" ")
-    return "" if prose or content.startswith("#") else " " * ((len(line) - len(content)) // 4) + content
 
 
 def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

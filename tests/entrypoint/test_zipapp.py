@@ -18,6 +18,7 @@ import pytest
 
 from entrypoint.machines import Box, devices, script, uuid
 from k8sel import brought, zipapp
+from k8sel.stripped import stripped
 
 REPOSITORY = Path(zipapp.__file__).parent.parent
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -93,33 +94,74 @@ def test_it_holds_only_what_it_reads() -> None:
     assert "source" not in rows["cuda"]
 
 
-def test_prose_is_left_out_and_lines_keep_their_numbers() -> None:
+def test_what_people_read_is_left_out_and_lines_keep_their_numbers() -> None:
     source = (
-        '"""A."""\n\n# why\nX = """# no\n    comment"""\n\n\ndef f():\n    """B.\n\n    C."""\n    return 1  # two\n'
+        '"""A."""\n\nfrom __future__ import annotations\n\n# why\nX: str = """# no\n    comment"""\n'
+        "if TYPE_CHECKING:\n    import y\n\n"
+        'def f(a: int = 1, *b: list[int]) -> y.Y:\n    """B.\n\n    C."""\n'
+        '    d: dict[str, int] = {}\n    e = "  # é"  # e\n    return 1  # two\n'
     )
-    stripped = zipapp.without_prose(source)
-    assert stripped == '\n\n\nX = """# no\n    comment"""\n\n\ndef f():\n\n\n\n return 1  # two\n'
+    lean = (
+        '\n\n\n\n\nX = """# no\n    comment"""\n\n\n\ndef f(a = 1, *b):\n\n\n\n d = {}\n e = "  # é"  # e\n return 1\n'
+    )
+    assert stripped(source) == lean
 
 
 @pytest.mark.parametrize(
     "file", sorted((REPOSITORY / "k8sel" / "entrypoint").rglob("*.py")), ids=lambda file: file.stem
 )
-def test_nothing_but_prose_is_left_out(file: Path) -> None:
+def test_nothing_that_runs_is_left_out(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
-    assert statements(zipapp.without_prose(text)) == statements(text)
+    assert statements(stripped(text)) == statements(text)
 
 
 def statements(source: str) -> tuple[str, list[int]]:
-    """The program without docstrings, and the line of each of its statements."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-            and len(node.body) > 1
-            and ast.get_docstring(node)
-        ):
-            del node.body[0]
+    """The program as it runs, and the line of each of its statements."""
+    tree = Running().visit(ast.parse(source))
     return ast.dump(tree), [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+class Running(ast.NodeTransformer):
+    """Leaves what does something at run time; a class's annotations are its fields."""
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        return self.block(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.block(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self.block(node, fields=True)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if node.module == "__future__" else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" and not node.orelse else self.generic_visit(node)
+
+    def block(self, node: ast.Module | ast.FunctionDef | ast.ClassDef, *, fields: bool = False) -> ast.AST:
+        if len(node.body) > 1 and ast.get_docstring(node):
+            del node.body[0]
+        self.generic_visit(node)
+        if not fields:
+            node.body = [plain(item) for item in node.body]
+        return node
+
+
+def plain(statement: ast.stmt) -> ast.stmt:
+    """An assignment without its annotation, where that is on one line."""
+    if (
+        not isinstance(statement, ast.AnnAssign)
+        or not statement.value
+        or statement.annotation.end_lineno != statement.lineno
+    ):
+        return statement
+    return ast.copy_location(ast.Assign([statement.target], statement.value), statement)
 
 
 def run_script(box: Box, path: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,90 @@
+"""A program's source without what only people and type checkers read. Pure.
+
+By the positions that ``ast`` gives, because a tokenizer, and what ``ast.unparse`` writes, differ between Pythons.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def stripped(source: str) -> str:
+    """``source`` without docstrings, comments, annotations and imports for type checkers; one space a level.
+
+    Lines keep their numbers: an error of the program names its line.
+    """
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    dead = {line for node in nodes for statement in _dead(node) for line in _lines(statement)}
+    text = {line for node in nodes if _is_text(node) for line in _lines(node)} - dead
+    inside = {line for node in nodes if _is_text(node) for line in _lines(node)[1:]} - dead
+    lines = source.encode().split(b"\n")  # ast counts columns in bytes
+    for number, first, last in sorted((cut for node in nodes for cut in _annotations(node, lines)), reverse=True):
+        lines[number - 1] = lines[number - 1][:first] + lines[number - 1][last:]
+    for number, line in enumerate(lines, start=1):
+        code = line if number in text else line.partition(b"  # ")[0]  # ruff puts two spaces before such a comment
+        lines[number - 1] = b"" if number in dead else line if number in inside else _lean(code)
+    return b"\n".join(lines).decode()
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _lines(node: ast.AST) -> range:
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", None)
+    return range(first, (last or first) + 1)
+
+
+def _dead(node: ast.AST) -> Iterator[ast.stmt]:
+    """Those of a block's statements that do nothing at run time."""
+    if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+        return
+    if ast.get_docstring(node) and len(node.body) > 1:
+        yield node.body[0]
+    for statement in node.body:
+        if _is_for_type_checkers(statement) or (_is_future(statement) and not _has_fields(node)):
+            yield statement
+
+
+def _is_for_type_checkers(node: ast.stmt) -> bool:
+    """``if TYPE_CHECKING:`` without an else."""
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" and not node.orelse
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _has_fields(module: ast.AST) -> bool:
+    """Whether a class here has annotated fields: those are read, and are to stay text."""
+    return any(
+        isinstance(item, ast.AnnAssign)
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+    )
+
+
+def _annotations(node: ast.AST, lines: list[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Line, first and last column of the annotations of a function: its parameters, its result, its variables."""
+    if isinstance(node, ast.arg) and node.annotation:
+        yield from _cut(node, node.col_offset + len(node.arg.encode()), node.annotation)
+    elif isinstance(node, ast.FunctionDef) and node.returns:
+        arrow = lines[node.returns.lineno - 1].rindex(b" -> ", 0, node.returns.col_offset)
+        yield from _cut(node.returns, arrow, node.returns)
+    if isinstance(node, (ast.Module, ast.FunctionDef)):
+        for item in node.body:
+            if isinstance(item, ast.AnnAssign) and item.value:
+                yield from _cut(item, item.target.end_col_offset or 0, item.annotation)
+
+
+def _cut(start: ast.arg | ast.expr | ast.stmt, column: int, end: ast.expr) -> Iterator[tuple[int, int, int]]:
+    if start.lineno == end.end_lineno:  # one over several lines stays, as it does no harm
+        yield start.lineno, column, end.end_col_offset or column
+
+
+def _lean(line: bytes) -> bytes:
+    content = line.lstrip(b" ")
+    return b"" if content.startswith(b"#") else b" " * ((len(line) - len(content)) // 4) + content.rstrip()
