@@ -14,13 +14,13 @@ from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
 
-Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Suspended"]
+Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _UNTOUCHED_SECONDS = 10
 _QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only say "not yet"
 _OVERTAKEN = ("FailedScheduling",)  # warnings that the pod's own conditions say better, and take back
-_PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Running")
+_PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Restarting", "Running")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,8 +131,8 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
     if phase == "Suspended":
         queue = job.object["metadata"].get("labels", {}).get(_QUEUE_LABEL)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
-    if phase == "Failed":
-        return next((each["message"] for each in _conditions(job.object) if each["type"] == "Failed"), "")
+    if phase in ("Failed", "Restarting"):
+        return next((each["message"] for each in _conditions(job.object) if each["type"] == phase), "")
     if phase == "Succeeded":
         return ""
     if phase == "Running" and len(pods) >= job.size:

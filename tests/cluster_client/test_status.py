@@ -54,7 +54,7 @@ def later(seconds: int) -> datetime:
         (job(), "Pending"),
         (job("Created"), "Pending"),
         (job("Created", "Running"), "Running"),
-        (job("Created", "Restarting"), "Pending"),
+        (job("Created", "Restarting"), "Restarting"),
         (job("Created", "Succeeded"), "Succeeded"),
         (job("Created", "Running", "Failed"), "Failed"),
         (job("Suspended", suspend=True), "Suspended"),
@@ -64,6 +64,10 @@ def later(seconds: int) -> datetime:
 )
 def test_the_phase_follows_the_conditions(found: LiveJob, phase: str) -> None:
     assert read(found, [], now=CREATED).phase == phase
+
+
+def test_a_restart_is_explained_by_the_operator() -> None:
+    assert read(job("Created", "Restarting"), [], now=CREATED).reason == "is Restarting"
 
 
 def test_a_job_without_conditions_is_looked_after_by_nobody() -> None:
