@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.protocol import MOST, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
 
@@ -50,8 +50,8 @@ def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError("a whole number is needed, 0 or more")
+    if not text.isascii() or not text.isdigit() or len(text) > 5 or int(text) > MOST:
+        raise ValueError(f"a whole number is needed, 0 to {MOST}")
     return int(text)
 
 

@@ -13,7 +13,7 @@ WAY_OUT = "take it out of the image or the job's env"
 
 def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     """Everything that speaks against starting on this node."""
-    result = [*_order(expectation, row), *_processes(expectation)]
+    result = [*_order(expectation, row), *_beyond(expectation), *_processes(expectation)]
     if found.how:
         result += [*_count(expectation, row, found), *_product(expectation, found), *_twice(found)]
     return result + _masks_already_set(expectation, row, found, environ)
@@ -33,6 +33,14 @@ def _order(expectation: Expectation, row: Row) -> list[str]:
             "Ascending order, or isolation: process"
         )
     return result
+
+
+def _beyond(expectation: Expectation) -> list[str]:
+    """A position that a node with exactly ``count`` devices does not have."""
+    last, count = max(expectation.devices), expectation.count
+    if count is None or last < count:
+        return []
+    return [f"device {last} needs a count of {last + 1} or more, and the count is {count}"]
 
 
 def _processes(expectation: Expectation) -> list[str]:
@@ -74,7 +82,7 @@ def _product(expectation: Expectation, found: Found) -> list[str]:
     """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
     if not expectation.product or not found.devices:
         return []
-    allowed = {_without_sharing(name) for name in expectation.product}
+    allowed = {_without_sharing(label(name)) for name in expectation.product}
     names = sorted({label(device.name) for device in found.devices})
     wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
     if not wrong:
@@ -114,7 +122,8 @@ def _masks_already_set(expectation: Expectation, row: Row, found: Found, environ
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
     """What each variable may hold before we write it: the node's mask or a rank's, as UUIDs or as positions."""
     processes, isolation = expectation.processes_per_node, expectation.isolation
-    shares = [masks.share(expectation.devices, processes, rank, isolation) for rank in range(processes)]
+    ranks = range(processes if isolation == "process" else 0)  # else every rank's mask is the node's
+    shares = [masks.share(expectation.devices, processes, rank, isolation) for rank in ranks]
     values: dict[str, list[str]] = {}
     for devices in (found.devices, ()):
         for positions in (expectation.devices, *shares):

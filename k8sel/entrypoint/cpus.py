@@ -28,7 +28,7 @@ def usable(machine: Machine, affinity: int) -> int:
 
 def numa_nodes(machine: Machine) -> int:
     """NUMA nodes of the machine; 0 when the kernel does not say."""
-    return sum(1 for name in names(machine.sys, "devices/system/node") if name[4:].isdigit() and name[:4] == "node")
+    return sum(1 for name in names(machine.sys, "devices/system/node") if name[4:].isdecimal() and name[:4] == "node")
 
 
 def count(cpu_list: str) -> int:
@@ -36,7 +36,7 @@ def count(cpu_list: str) -> int:
     total = 0
     for part in cpu_list.replace("\n", "").split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if first.isdecimal() and (last or first).isdecimal():
             total += int(last or first) - int(first) + 1
     return total
 
@@ -48,7 +48,7 @@ def _quotas(machine: Machine) -> list[float]:
         quota, _, period = read(folder, "cpu.max").partition(" ")
         quota = quota or read(folder, "cpu.cfs_quota_us")
         period = period or read(folder, "cpu.cfs_period_us") or "100000"
-        if quota.isdigit() and period.isdigit() and int(period):
+        if quota.isdecimal() and period.isdecimal() and int(period):
             quotas.append(int(quota) / int(period))
     return quotas
 

@@ -43,10 +43,10 @@ def call(function: Callable[[], str], seconds: float) -> str:
 def _run(function: Callable[[], str], writer: int) -> NoReturn:
     """In the child: the first byte says whether text or an error follows. Never returns to the caller's stack."""
     try:
-        answer = _SUCCEEDED + function().encode()
-    except BaseException as error:
-        answer = _FAILED + str(error).encode()
-    try:
+        try:
+            answer = _SUCCEEDED + function().encode()
+        except BaseException as error:
+            answer = _FAILED + str(error).encode(errors="backslashreplace")
         while answer:
             answer = answer[os.write(writer, answer) :]
     finally:

@@ -14,7 +14,9 @@ from k8sel.entrypoint.stop import MISMATCH, Stop
 from k8sel.entrypoint.survey import survey
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterable
+
+_SHOWN = 8  # nodes listed in a message
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
@@ -44,10 +46,10 @@ def wait_for_all(expectation: Expectation, environ: dict[str, str]) -> None:
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
         return
-    reports = sorted(probe.gather(expectation, environ), key=lambda each: str(each.get("node")))
+    reports = sorted(probe.gather(expectation, environ), key=lambda each: _natural(each["node"]))
     for each in reports:
         report.say(_found(each))
-    messages = [*_problems(reports), *_missing(reports, expectation)]
+    messages = [*_missing(reports, expectation), *_problems(reports)]
     if messages and expectation.check == "enforce":
         raise Stop(messages, MISMATCH)
     for message in messages:
@@ -61,23 +63,44 @@ def _found(each: dict[str, Any]) -> str:
     what = " ".join(part for part in (names, f"[{devices}]" if devices else "no device") if part)
     notes = "".join(f"; {note}" for note in each.get("notes", ()))
     verdict = "ok" if each.get("ok") else "NOT ok"
-    return f"node {each.get('node')}: {verdict}: {what} ({each.get('how') or 'not checked'}){notes}"
+    return f"node {each['node']}: {verdict}: {what} ({each.get('how') or 'not checked'}){notes}"
 
 
 def _problems(reports: list[dict[str, Any]]) -> list[str]:
-    return [f"node {each.get('node')}: {problem}" for each in reports for problem in each.get("problems", ())]
+    """Each problem once, with all its nodes: a hundred equal lines would hide the one that differs."""
+    nodes: dict[str, list[str]] = {}
+    for each in reports:
+        for problem in each["problems"] or ([] if each.get("ok") else ["not ok, and it does not say why"]):
+            nodes.setdefault(problem, []).append(each["node"])
+    return [f"{_all(dict.fromkeys(names))}: {problem}" for problem, names in nodes.items()]
+
+
+def _all(names: Iterable[str]) -> str:
+    first, *more = names
+    if not more:
+        return f"node {first}"
+    shown = ", ".join([first, *more[: _SHOWN - 1]])
+    return f"{len(more) + 1} nodes ({shown}{', ...' if len(more) >= _SHOWN else ''})"
 
 
 def _missing(reports: list[dict[str, Any]], expectation: Expectation) -> list[str]:
     """Nodes that gave no report, by name where mpirun's hostfile says their names."""
-    answered = {str(each.get("node")) for each in reports}
+    answered = sorted({each["node"] for each in reports}, key=_natural)
     if len(answered) >= expectation.nodes:
         return []
     absent = [name for name in _hosts(expectation) if name not in answered]
-    names = f" (no answer from {', '.join(absent)})" if absent else ""
-    return [
-        f"{expectation.nodes} nodes expected, {len(answered)} answered: {', '.join(sorted(answered)) or 'none'}{names}"
-    ]
+    names = f" (no answer from {_some(absent)})" if absent else ""
+    return [f"{expectation.nodes} nodes expected, {len(answered)} answered: {_some(answered) or 'none'}{names}"]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """What names are sorted by: ``worker-10`` comes after ``worker-9``."""
+    head = name.rstrip("0123456789")
+    return head, len(name), name
 
 
 def _hosts(expectation: Expectation) -> list[str]:

@@ -57,6 +57,8 @@ def dumps(value: Any) -> str:
         return _quoted(value)
     if isinstance(value, dict):
         return "{" + ",".join(f"{_quoted(key)}:{dumps(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, float):  # never written, but shown when it was read
+        return repr(value)
     return "[" + ",".join(map(dumps, value)) + "]"
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from types import FrameType
 
@@ -16,7 +16,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import IO, Any, NoReturn
 
 SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
@@ -27,7 +27,16 @@ _TAIL = 1500  # characters of stderr in a message
 
 def gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
     """The nodes' reports. Raises Stop, status 1, when the probe failed and no node answered."""
-    command = list(expectation.probe)
+    # As pid 1, nobody else would end this process at SIGTERM, or hand the signal to the child.
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return _gathered(list(expectation.probe), environ)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any]]:
     name = _program(command)
     for pause in (*_PAUSES, None):
         status, output, errors = _run(command, environ)
@@ -51,47 +60,82 @@ def _program(command: list[str]) -> str:
 
 
 def parse(output: str) -> list[dict[str, Any]]:
-    """Reports in a command's output, wherever in their line they start: some MPIs tag each line with its rank."""
+    """Reports in a command's output, wherever in their line they start, and whatever else stands beside them.
+
+    Some MPIs tag each line with its rank, and the lines of two nodes may have become one.
+    """
+    decoder = json.JSONDecoder()
     reports = []
-    for line in output.splitlines():
-        _, mark, text = line.partition(report.MARK)
-        if not mark:
-            continue
+    for text in output.split(report.MARK)[1:]:
         try:
-            found = json.loads(text)
-        except ValueError:
+            found, _ = decoder.raw_decode(text.lstrip())
+        except (ValueError, RecursionError):
             continue  # torn: its node counts as missing
-        if isinstance(found, dict):
+        if _is_report(found):
             reports.append(found)
     return reports
 
 
-def _run(command: list[str], environ: dict[str, str]) -> tuple[int | None, str, str]:
-    """Exit status (None: out of time), stdout and stderr. As pid 1, nobody else would hand SIGTERM to the child."""
-    try:
-        child = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-    except OSError as error:
-        raise Stop([f"{command[0]} cannot be executed: {error.strerror}"]) from None
+def _is_report(found: Any) -> bool:
+    """Whether it is as ours are. What may be left out is empty."""
+    if not isinstance(found, dict) or not isinstance(found.get("node"), str):
+        return False
+    texts = [found.setdefault(name, []) for name in ("problems", "notes", "names")]
+    devices = found.setdefault("devices", [])
+    return isinstance(devices, list) and all(_are_texts(each) for each in (*texts, *devices))
 
-    def end(number: int, frame: FrameType | None) -> NoReturn:
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    for child in _children:
         child.terminate()
-        sys.stderr.flush()
-        os._exit(128 + number)
+    os._exit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+
+def _run(command: list[str], environ: dict[str, str]) -> tuple[int | None, str, str]:
+    """Exit status (None: out of time), stdout and stderr.
+
+    Into files, not pipes: an ssh connection that is kept open for later keeps a pipe open too, and its reader waiting.
+    """
+    with _memory() as output, _memory() as errors:
+        try:
+            child = subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise Stop([f"{command[0]} cannot be executed: {error.strerror}"]) from None
+        _children[:] = [child]
+        return _wait(child), _text(output), _text(errors)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int | None:
+    """Its exit status; None when it had to be ended, with all that it has started."""
     try:
-        output, errors = child.communicate(timeout=SECONDS)
-        status: int | None = child.returncode
+        return child.wait(SECONDS)
     except subprocess.TimeoutExpired:
-        child.kill()
-        output, errors = child.communicate()
-        status = None
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return None
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return status, output.decode(errors="replace"), errors.decode(errors="replace")
+        _children.clear()
+
+
+def _memory() -> IO[bytes]:
+    """A file that needs no folder: a container may have none that can be written."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("k8sel"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _ended(status: int | None) -> str:

@@ -20,11 +20,12 @@ class Process:
 def processes(seen: Survey, expectation: Expectation) -> list[Process]:
     """What each of the node's processes gets; of devices that are not there, nothing."""
     number, isolation = expectation.processes_per_node, expectation.isolation
+    everything = variables(there(expectation.devices, seen), seen, expectation)
     result = []
     for rank in range(number):
-        shared = masks.share(expectation.devices, number, rank, isolation)
-        own = masks.own(expectation.devices, number, rank, isolation)
-        result.append(Process(rank, there(own, seen), variables(there(shared, seen), seen, expectation)))
+        own = there(masks.own(expectation.devices, number, rank, isolation), seen)
+        alone = isolation == "process"  # then what a rank sees is what it computes on
+        result.append(Process(rank, own, variables(own, seen, expectation) if alone else everything))
     return result
 
 
@@ -35,6 +36,8 @@ def there(positions: tuple[int, ...], seen: Survey) -> tuple[int, ...]:
 
 
 def variables(positions: tuple[int, ...], seen: Survey, expectation: Expectation) -> dict[str, str]:
-    if seen.hidden or not positions:
+    if seen.hidden:
         return seen.hidden
+    if not positions:  # going on (check: warn) without the devices asked for is not with all the others
+        return dict(seen.row.maskHide)
     return masks.variables(seen.row, expectation.order, positions, seen.found.devices)

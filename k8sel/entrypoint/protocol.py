@@ -46,6 +46,8 @@ class Expectation:
         return dumps({"version": VERSION, **fields})
 
 
+MOST = 65536  # of anything: more is a slip of the hand, and would only take long
+_SHOWN = 100  # characters of a wrong value in its message
 _REQUIRED = ("accelerator", "devices")
 _INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
 _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
@@ -53,6 +55,13 @@ _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check"
 
 def parse(text: str) -> Expectation:
     """The expectation in ``text``. Raises ValueError, with a message for people, on anything else."""
+    try:
+        return _parsed(text)
+    except RecursionError:
+        raise ValueError(f"{VARIABLE} is nested too deeply") from None
+
+
+def _parsed(text: str) -> Expectation:
     try:
         fields: Any = loads(text)
     except ValueError as error:
@@ -68,9 +77,14 @@ def parse(text: str) -> Expectation:
         raise ValueError(f"{VARIABLE} lacks: {', '.join(missing)}")
     for key, value in fields.items():
         if not _fits(known[key], value):
-            raise ValueError(f"{VARIABLE}: {key} cannot be {dumps(value)}")
+            raise ValueError(f"{VARIABLE}: {key} cannot be {_shown(value)}")
     values: dict[str, Any] = {known[key]: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
     return Expectation(**values)
+
+
+def _shown(value: Any) -> str:
+    text = dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -80,12 +94,12 @@ def _fits(name: str, value: Any) -> bool:
     if name in _INTEGERS:
         if value is None:
             return name in _OPTIONAL
-        return type(value) is int and value >= (0 if name == "count" else 1)
+        return type(value) is int and (0 if name == "count" else 1) <= value <= MOST
     return isinstance(value, str) and value in _WORDS.get(name, (value,))
 
 
 def _is_position(item: Any) -> bool:
-    return type(item) is int and item >= 0
+    return type(item) is int and 0 <= item < MOST
 
 
 def _is_text(item: Any) -> bool:

@@ -19,7 +19,7 @@ def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dic
     MPI's come before plain ones: mpirun may have carried the launcher pod's own RANK here.
     """
     for theirs in _tables(environ, flavours):
-        found = {ours: environ[name] for ours, name in theirs.items() if environ.get(name, "").isdigit()}
+        found = {ours: environ[name] for ours, name in theirs.items() if environ.get(name, "").isdecimal()}
         if len(found) == len(NAMES):
             return found
     known = sorted({row["rank"]["LOCAL_RANK"] for row in flavours.values()} | {"LOCAL_RANK"})

@@ -56,6 +56,56 @@ def test_a_torn_report_is_a_missing_one(box: Box, tmp_path: Path) -> None:
     assert "2 nodes expected, 1 answered" in end.message
 
 
+def test_two_reports_that_became_one_line(box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"printf '%s' 'noise {report('w-0')}[1,1]<stdout>:{report('w-1')} more'; echo bye")
+    assert (end.status, end.out) == (0, "training\n"), end.err
+
+
+def test_a_report_that_says_not_ok_and_nothing_else(box: Box, tmp_path: Path) -> None:
+    body = f"""echo '{report("w-0")}'; echo 'k8sel-report: {{"node":"w-1","ok":false}}'"""
+    end = gate(box, tmp_path, body)
+    assert end.message == "k8sel: node w-1: not ok, and it does not say why\n"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["[]", "1", "{}", '{"node":1}', '{"node":"w-1","devices":5}', '{"node":"w-1","problems":[1]}', "[" * 9999]
+)
+def test_what_is_no_report(wrong: str, box: Box, tmp_path: Path) -> None:
+    end = gate(box, tmp_path, f"echo '{report('w-0')}'; echo 'k8sel-report: {wrong}'")
+    assert end.message == "k8sel: 2 nodes expected, 1 answered: w-0\n"
+
+
+def test_a_hundred_nodes(box: Box, tmp_path: Path) -> None:
+    lines = [
+        report(f"w-{number}", *(["A"] if number % 2 else []), *(["B"] if number == 50 else [])) for number in range(99)
+    ]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    end = gate(box, tmp_path, f"cat {tmp_path}/lines", nodes=100)
+    assert end.message.splitlines() == [
+        "k8sel: 100 nodes expected, 99 answered: w-0, w-1, w-2, w-3, w-4, w-5, w-6, w-7 and 91 more",
+        "k8sel: 49 nodes (w-1, w-3, w-5, w-7, w-9, w-11, w-13, w-15, ...): A",
+        "k8sel: node w-50: B",
+    ]
+
+
+def test_a_connection_that_outlives_mpirun_is_not_waited_for(box: Box, tmp_path: Path) -> None:
+    start = time.monotonic()
+    end = gate(box, tmp_path, f"echo '{report('w-0')}'; sleep 20 & exit 0", nodes=1)
+    assert (end.status, end.out) == (0, "training\n")
+    assert time.monotonic() - start < 10
+
+
+def test_sigterm_between_two_attempts(box: Box, tmp_path: Path) -> None:
+    probe = script(tmp_path / "mpirun", f"touch {tmp_path}/tried; exit 1")
+    environ = box.environ(devices(0, probe=[probe]), {})
+    started = subprocess.Popen([sys.executable, str(box.entrypoint / "entrypoint.pyz"), "gate", "true"], env=environ)
+    while not (tmp_path / "tried").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(1) == 128 + signal.SIGTERM
+
+
 def test_warn_goes_on(box: Box, tmp_path: Path) -> None:
     end = gate(box, tmp_path, f"echo '{report('w-0', 'A')}'", check="warn")
     assert (end.status, end.out) == (0, "training\n")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from k8sel.entrypoint.discovery import nvml
+from k8sel.entrypoint.discovery import cuda, nvml
+from k8sel.entrypoint.machine import Machine
 
 
 class Library:
@@ -85,3 +86,58 @@ def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_layout_of_pci_info() -> None:
     assert (ctypes.sizeof(nvml._PciInfo), nvml._PciInfo.busId.offset) == (68, 36)
+
+
+class Hostile(Library):
+    """Says whatever it is told to say."""
+
+    def __init__(self, pci: bytes = b"00000000:3B:00.0", name: bytes = b"GPU", count: int = 2) -> None:
+        super().__init__()
+        self.pci, self.name, self.count = pci, name, count
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:  # noqa: ANN401
+        count._obj.value = self.count
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:  # noqa: ANN401
+        handle._obj.value = index.value + 20
+        return 0 if index.value < 128 else 2
+
+    def nvmlDeviceGetPciInfo_v3(self, handle: Any, info: Any) -> int:  # noqa: ANN401
+        info._obj.busId = self.pci
+        return 0
+
+    def nvmlDeviceGetName(self, handle: Any, text: Any, size: object) -> int:  # noqa: ANN401
+        text.value = self.name
+        return 0
+
+
+def test_a_name_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(monkeypatch, Hostile(name=b"\xff\xfe GPU"))["devices"][0][2] == "\ufffd\ufffd GPU"
+
+
+@pytest.mark.parametrize("pci", [b"", b"\xff\xff", b"nonsense", b"00:00", b"x:y:z.w", b"0:0:0:0:0"])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_an_address_that_is_none_is_no_answer(pci: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_load", lambda folder: Hostile(pci))
+    with pytest.raises(cuda.Unavailable, match="is no PCI address"):
+        cuda.by_nvml(Machine())
+
+
+def test_a_count_that_changes_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look(monkeypatch, Hostile(count=130))
+    assert len(found["devices"]) == 128
+    assert len(found["notes"]) == 2
+
+
+def test_no_device_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(monkeypatch, Hostile(count=0))["devices"] == []
+
+
+def test_a_driver_that_does_not_say_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Library):
+        def nvmlSystemGetDriverVersion(self, text: Any, size: object) -> int:  # noqa: ANN401
+            return 999
+
+    found = look(monkeypatch, Silent())
+    assert (len(found["devices"]), found["driver"]) == (3, "")

@@ -48,13 +48,22 @@ def nodes(kind: str, machine: Machine) -> list[str]:
 def numa_node(device: Device, machine: Machine) -> int | None:
     """The NUMA node that the device is attached to, as the kernel says; None when it does not (-1 there)."""
     text = read(machine.sys, "bus/pci/devices", device.pci, "numa_node") if device.pci else ""
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def normal_pci(address: str) -> str:
     """A PCI address as the kernel writes it: ``00000000:3B:00.0`` is ``0000:3b:00.0``."""
-    domain, _, rest = address.strip().lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"
+    domain, bus, device, function = pci_order(address)
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def pci_order(address: str) -> tuple[int, ...]:
+    """What PCI addresses are sorted by: as text, domain 10000 would come before 2000. Raises ValueError."""
+    try:
+        domain, bus, device, function = (int(part, 16) for part in address.replace(".", ":").split(":"))
+    except ValueError:
+        raise ValueError(f"{address!r} is no PCI address") from None
+    return domain, bus, device, function
 
 
 def _module(kind: str) -> ModuleType | None:

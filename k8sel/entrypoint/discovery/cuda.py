@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, normal_pci
+from k8sel.entrypoint.discovery import Device, Found, normal_pci, opened, pci_order
 from k8sel.entrypoint.lean import dumps, loads
 from k8sel.entrypoint.machine import Machine, names, read
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
@@ -12,7 +12,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING, replace
 if TYPE_CHECKING:
     from typing import Callable
 
-NVML_SECONDS = 8.0
+NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
 
 
 class Unavailable(Exception):
@@ -29,8 +29,19 @@ def find(machine: Machine) -> Found:
         except Unavailable as reason:
             notes.append(f"{how}: {reason}")
         else:
-            return replace(found, notes=(*notes, *found.notes))
-    return replace(by_nodes(machine), notes=tuple(notes))
+            return replace(found, notes=(*notes, *found.notes, *_not_shown(found, machine)))
+    found = by_nodes(machine)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
+    """What is known of device nodes beyond the GPUs found. The slices of one GPU share its address."""
+    paths, shown = nodes(machine), len({device.pci for device in found.devices})
+    if len(paths) <= shown:
+        return ()
+    reasons = opened.refused(paths)
+    more = f"{len(paths)} device nodes are in this container, {found.how} shows the GPUs of {shown}"
+    return (more, *(note for note in opened.notes(reasons) if note not in found.notes))
 
 
 def by_nvml(machine: Machine) -> Found:
@@ -42,10 +53,18 @@ def by_nvml(machine: Machine) -> Found:
         answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
-    devices = tuple(Device(normal_pci(pci), uuid, name) for pci, uuid, name in answer["devices"])
-    # Stable: the slices of one GPU share its address and keep NVML's order.
-    devices = tuple(sorted(devices, key=lambda device: device.pci))
-    return Found(devices, "NVML", answer["driver"], tuple(answer["notes"]))
+    return Found(_sorted(answer["devices"]), "NVML", answer["driver"], tuple(answer["notes"]))
+
+
+def _sorted(devices: list[list[str]]) -> tuple[Device, ...]:
+    """Devices from address, UUID and name, in PCI order. Stable: the slices of one GPU keep NVML's order."""
+    try:
+        devices = sorted(
+            ([normal_pci(pci), uuid, name] for pci, uuid, name in devices), key=lambda each: pci_order(each[0])
+        )
+    except ValueError as error:
+        raise Unavailable(str(error)) from None
+    return tuple(Device(*each) for each in devices)
 
 
 _PROC = "/proc/driver/nvidia"
@@ -57,39 +76,46 @@ def by_proc(machine: Machine) -> Found:
     addresses = names(folder, "gpus")
     if not addresses:
         raise Unavailable("not there")
-    devices = (_from_information(machine, read(folder, "gpus", address, "information")) for address in addresses)
-    found = tuple(sorted((device for device in devices if device), key=lambda device: device.pci))
-    return Found(found, _PROC, _kernel_driver(read(folder, "version")))
+    refused = opened.refused(nodes(machine))
+    here = [node for node in nodes(machine) if node not in refused]
+    gpus = [_information(address, read(folder, "gpus", address, "information")) for address in addresses]
+    found = [gpu for minor, *gpu in gpus if os.path.join(machine.dev, f"nvidia{minor}") in here]
+    return Found(_sorted(found), _PROC, _kernel_driver(read(folder, "version")), opened.notes(refused))
 
 
-def _from_information(machine: Machine, text: str) -> Device | None:
-    """One GPU of ``/proc/driver/nvidia/gpus/*/information``, None if it is not in this container.
+def _information(address: str, text: str) -> list[str]:
+    """Minor, address, UUID and name of one GPU in ``/proc/driver/nvidia/gpus``; its minor is empty if it is excluded.
 
     Layout: NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-procfs.c.
     """
     pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     fields = {key.strip(): value.strip() for key, value in pairs}
-    node = os.path.join(machine.dev, "nvidia" + fields.get("Device Minor", "?"))
-    if not os.path.exists(node) or fields.get("GPU Excluded") == "Yes":
-        return None
+    if not fields.get("Device Minor"):
+        raise Unavailable(f"gpus/{address}/information does not say which device node it is")
     uuid = fields.get("GPU UUID", "")
-    # Question marks until the GPU was used for the first time.
-    return Device(normal_pci(fields["Bus Location"]), "" if "?" in uuid else uuid, fields.get("Model", ""))
+    return [
+        "" if fields.get("GPU Excluded") == "Yes" else fields["Device Minor"],
+        fields.get("Bus Location", address),
+        "" if "?" in uuid else uuid,  # question marks until the GPU was used for the first time
+        fields.get("Model", ""),
+    ]
 
 
 def _kernel_driver(text: str) -> str:
     """The first word that looks like one: ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...``."""
-    words = (word for word in text.split() if "." in word and word.replace(".", "").isdigit())
+    words = (word for word in text.split() if "." in word and word.replace(".", "").isdecimal())
     return next(words, "")
 
 
 def by_nodes(machine: Machine) -> Found:
     """How many there are, and nothing else: the number in a node's name is neither CUDA's nor NVML's."""
-    return Found(tuple(Device() for _ in nodes(machine)), "device nodes")
+    refused = opened.refused(nodes(machine))
+    here = tuple(Device() for node in nodes(machine) if node not in refused)
+    return Found(here, "device nodes", notes=opened.notes(refused))
 
 
 def nodes(machine: Machine) -> list[str]:
     """Device nodes of GPUs, without the control nodes beside them."""
     return [
-        os.path.join(machine.dev, name) for name in names(machine.dev) if name[:6] == "nvidia" and name[6:].isdigit()
+        os.path.join(machine.dev, name) for name in names(machine.dev) if name[:6] == "nvidia" and name[6:].isdecimal()
     ]

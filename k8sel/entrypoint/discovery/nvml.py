@@ -64,9 +64,18 @@ def look(folder: str) -> dict[str, Any]:
             # Counted, and not in this container: NVML counts GPUs that it may not open.
             if error.code != _NO_PERMISSION:
                 notes.append(f"NVML GPU {index}: {error}")
-    driver = _text(library, "nvmlSystemGetDriverVersion", 80)
-    _call(library, "nvmlShutdown")
+    driver = _driver(library)
     return {"devices": devices, "driver": driver, "notes": notes}
+
+
+def _driver(library: Any) -> str:
+    """The driver's version; empty where it does not say, since the devices are known all the same."""
+    try:
+        driver = _text(library, "nvmlSystemGetDriverVersion", 80)
+        _call(library, "nvmlShutdown")
+    except NvmlError:
+        return ""
+    return driver
 
 
 def _load(folder: str) -> Any:
@@ -89,7 +98,7 @@ def _devices_at(library: Any, index: int) -> list[list[str]]:
     pci = _PciInfo()
     _call(library, "nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
     handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
-    address = pci.busId.decode()
+    address = pci.busId.decode(errors="replace")
     return [
         [address, _text(library, "nvmlDeviceGetUUID", 96, each), _text(library, "nvmlDeviceGetName", 96, each)]
         for each in handles

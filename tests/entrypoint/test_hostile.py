@@ -1,0 +1,211 @@
+"""Whatever the entrypoint is told, and whatever it finds: a message and status 78, soon; never an error of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from entrypoint.machines import Box, Gpu, devices, uuid
+from k8sel.entrypoint import byhand, protocol, report
+from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.stop import Stop
+
+A, B = "0000:1a:00.0", "0000:3b:00.0"
+OWN_ERROR = "error in the entrypoint itself"
+VALUES = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(),
+    lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+)
+FIELDS = some.dictionaries(some.sampled_from([protocol._camel(name) for name in Expectation.__annotations__]), VALUES)
+
+
+@given(FIELDS)
+def test_an_expectation_of_wrong_kinds(fields: dict[str, Any]) -> None:
+    text = json.dumps({"version": 1, "accelerator": "cuda", "devices": [0], **fields})
+    with contextlib.suppress(ValueError):
+        assert isinstance(protocol.parse(text), Expectation)
+
+
+@given(some.text())
+def test_an_expectation_of_any_text(text: str) -> None:
+    with pytest.raises(ValueError, match="K8SEL_EXPECT is not"):
+        protocol.parse(text)
+
+
+@given(some.dictionaries(some.sampled_from(["COUNT", "DEVICES", "ORDER", "PRODUCT", "CHECK"]), some.text()))
+def test_any_text_by_hand(values: dict[str, str]) -> None:
+    environ = {"K8SEL_ACCELERATOR": "cuda", **{f"K8SEL_{name}": value for name, value in values.items()}}
+    with contextlib.suppress(Stop):
+        assert byhand.expectation(environ, ["torchrun"]).accelerator == "cuda"
+
+
+EXTREMES: dict[str, tuple[str, str]] = {
+    "nested beyond reason": ('{"version":1,"devices":' + "[" * 90_000, "K8SEL_EXPECT is n"),
+    "a nested value": ('{"version":1,"devices":' + "[" * 900 + "]" * 900 + "}", "K8SEL_EXPECT"),
+    "a fraction": ('{"version":1,"accelerator":"cuda","devices":[0],"count":1.5}', "count cannot be 1.5"),
+    "not a number": ('{"version":1,"accelerator":"cuda","devices":[0],"count":NaN}', "count cannot be nan"),
+    "digits without end": ('{"version":1,"accelerator":"cuda","devices":[' + "9" * 9000 + "]}", "K8SEL_EXPECT"),
+    "processes without end": (
+        '{"version":1,"accelerator":"cuda","devices":[0],"processesPerNode":999999999}',
+        "processesPerNode cannot be 999999999",
+    ),
+    "a position without end": ('{"version":1,"accelerator":"cuda","devices":[4294967296]}', "devices cannot be [42949"),
+    "a long wrong value": ('{"version":1,"accelerator":["' + "x" * 9000 + '"],"devices":[]}', "xx..."),
+    "what a terminal obeys": (
+        '{"version":1,"accelerator":"\\u001b]0;\\u0007","devices":[0]}',
+        "\\x1b]0;\\x07 is none of",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes(name: str, nvml_box: Box) -> None:
+    text, message = EXTREMES[name]
+    start = time.monotonic()
+    end = nvml_box.start(env={"K8SEL_EXPECT": text})
+    assert (end.status, end.out) == (78, "")
+    assert message in end.message
+    assert OWN_ERROR not in end.err
+    assert len(end.message) < 500
+    assert "\x1b" not in end.err
+    assert time.monotonic() - start < 10
+
+
+def test_a_count_by_hand_without_end(nvml_box: Box) -> None:
+    end = nvml_box.start(env={"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "999999999"})
+    assert end.message == "k8sel: K8SEL_COUNT=999999999: a whole number is needed, 0 to 65536\n"
+
+
+def test_a_position_beyond_the_count(nvml_box: Box) -> None:
+    end = nvml_box.start(expect=devices(5, count=3))
+    assert (end.status, end.out) == (78, "")
+    assert end.message == "k8sel: node box: device 5 needs a count of 6 or more, and the count is 3\n"
+
+
+def test_going_on_without_the_devices_is_not_with_all_the_others(nvml_box: Box) -> None:
+    end = nvml_box.start(expect=devices(5, check="warn"))
+    assert end.mask == ""
+    assert "no cuda device" in end.err
+
+
+def test_a_product_as_the_driver_spells_it(nvml_box: Box) -> None:
+    expect = devices(0, count=3, product=["NVIDIA H100 80GB HBM3"])
+    assert nvml_box.start(expect=expect).status == 0
+
+
+@pytest.mark.parametrize("text", ["", "Model: H100\n", "Device Minor:\n", "\ufffd:\ufffd\n"])
+def test_information_that_is_half_readable(text: str, box: Box) -> None:
+    box.gpus(Gpu(0, A), Gpu(1, B))
+    box.write(f"proc/driver/nvidia/gpus/{B}/information", text)
+    end = box.start(expect=devices(1, 0, count=2))
+    assert (end.mask, end.receipt["how"]) == ("1,0", "device nodes")
+    assert f"gpus/{B}/information does not say which device node it is" in end.err
+
+
+def test_information_without_a_location_is_named_by_its_folder(box: Box) -> None:
+    box.gpus(Gpu(0, A), Gpu(1, B))
+    box.write(f"proc/driver/nvidia/gpus/{A}/information", f"Device Minor: 0\nGPU UUID: {uuid(0)}\n")
+    assert box.start(expect=devices(1, 0, count=2)).mask == f"{uuid(1)},{uuid(0)}"
+
+
+def test_a_folder_that_is_no_address(box: Box) -> None:
+    box.gpus(Gpu(0, A))
+    box.write("proc/driver/nvidia/gpus/x/information", "Device Minor: 0\n")
+    end = box.start(expect=devices(0))
+    assert end.receipt["how"] == "device nodes"
+    assert "'x' is no PCI address" in end.err
+
+
+def test_a_node_with_nothing_behind_it_is_not_counted(box: Box) -> None:
+    box.nodes(0)
+    os.mkfifo(box.root / "dev/nvidia2")  # opens, and must not wait for its other end
+    os.mknod(box.root / "dev/nvidia1", stat.S_IFSOCK)  # cannot be opened
+    end = box.start(expect=devices(0, count=3))
+    assert "2 found by device nodes" in end.message
+    assert "nvidia1 cannot be opened: No such device or address" in end.message
+    assert box.start(expect=devices(0, count=2)).status == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_nodes_that_the_cgroup_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(path: str, flags: int) -> int:
+        raise OSError({"a": errno.EPERM, "b": errno.EPERM, "c": errno.ENXIO, "d": errno.EBUSY}[path], "")
+
+    monkeypatch.setattr(os, "open", deny)
+    reasons = opened.refused(["a", "b", "c", "d"])
+    assert sorted(reasons) == ["a", "b", "c"]
+    assert opened.notes(reasons) == (
+        "a, b cannot be opened: Operation not permitted",
+        "c cannot be opened: No such device or address",
+    )
+
+
+def test_nodes_beyond_what_the_driver_shows_are_named(nvml_box: Box) -> None:
+    nvml_box.nodes(0, 1, 2, 11)  # the fake driver knows no eleventh
+    end = nvml_box.start(expect=devices(0, count=4))
+    assert "3 found" in end.message
+    assert "4 device nodes are in this container, NVML shows the GPUs of 3" in end.message
+
+
+def test_pci_domains_are_numbers() -> None:
+    addresses = ["10000:01:00.0", "2000:01:00.0", "0000:0a:00.1", "0000:09:00.0", "0000:0a:00.0"]
+    assert sorted(addresses, key=pci_order) == [addresses[number] for number in (3, 4, 2, 1, 0)]
+    assert normal_pci("00010000:3B:00.0") == "10000:3b:00.0"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str, nvml_box: Box) -> None:
+    words = f'exec "$0" -I -S "$1" -- touch {nvml_box.root}/started {closed}'
+    command = ["/bin/sh", "-c", words, sys.executable, str(nvml_box.entrypoint / "entrypoint.pyz")]
+    for count, status in ((3, 0), (4, 78)):
+        environ = nvml_box.environ(devices(0, count=count), {})
+        assert subprocess.run(command, env=environ, check=False).returncode == status
+        assert (nvml_box.root / "started").exists() == (status == 0)
+        (nvml_box.root / "started").unlink(missing_ok=True)
+    assert "4 cuda devices expected, 3 found" in (nvml_box.root / "termination-log").read_text()
+
+
+def test_a_check_that_nobody_reads_ends_with_0(nvml_box: Box) -> None:
+    words = 'exec "$0" -I -S "$1" check >&-'
+    command = ["/bin/sh", "-c", words, sys.executable, str(nvml_box.entrypoint / "entrypoint.pyz")]
+    done = subprocess.run(command, env=nvml_box.environ(devices(0), {}), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_termination_log_that_nobody_reads(nvml_box: Box) -> None:
+    os.mkfifo(nvml_box.root / "log")
+    end = nvml_box.start(expect=devices(0, count=4), env={"K8SEL_TERMINATION_LOG": str(nvml_box.root / "log")})
+    assert end.status == 78
+
+
+def test_an_environment_that_is_too_large_for_the_command(nvml_box: Box) -> None:
+    end = nvml_box.start(expect=devices(0, count=3), env={f"V{n}": "x" * 100_000 for n in range(15)})
+    assert end.status == 0
+    assert len(end.env["V14"]) == 100_000
+
+
+def test_a_long_report_stays_in_one_piece(capfd: pytest.CaptureFixture[str]) -> None:
+    problem = "ü" * 3000
+    many = [["0000:00:00.0", uuid(0)]] * 128
+    for fields in (
+        {"problems": [], "devices": many, "ok": True},
+        {"problems": [problem] * 9, "devices": many, "ok": False},
+        {"problems": [], "notes": ["n" * 5000], "devices": [], "ok": True},
+    ):
+        report.node_report({"node": "w-0", **fields})
+        line = capfd.readouterr().out
+        found = json.loads(line.partition(report.MARK)[2])
+        assert len(line.encode()) < 4096
+        assert (found["node"], found["ok"], bool(found["problems"])) == ("w-0", fields["ok"], bool(fields["problems"]))
