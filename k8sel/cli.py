@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster
+from k8sel import __version__, cli_cluster, cli_streams
 from k8sel.errors import K8selError
-from k8sel.options import File, Files, Quiet, choice, plans, read, usage, warn
+from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
 if TYPE_CHECKING:
     from k8sel.load import Job
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the command line; every failure is a message and an exit status, never a traceback."""
+    cli_streams.ready()
     try:
-        application(sys.argv[1:])()
+        _run()
     except K8selError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
@@ -34,12 +35,23 @@ def main() -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:  # files are read and written with messages of their own: this is a full disk, say
+        print(cli_streams.lost(error), file=sys.stderr)
+        sys.exit(1)
     except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
         if "K8SEL_TRACEBACK" in os.environ:
             raise
         print(f"k8sel: a fault in k8sel itself: {type(error).__name__}: {error}", file=sys.stderr)
         print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
         sys.exit(1)
+
+
+def _run() -> None:
+    """The command; when it ends, all that it printed is out."""
+    try:
+        application(sys.argv[1:])()
+    finally:
+        sys.stdout.flush()
 
 
 def _version(wanted: bool) -> None:
@@ -56,10 +68,27 @@ def _options(
     pass
 
 
+def _launchers(incomplete: str) -> list[str]:
+    from k8sel.launchers import LAUNCHERS
+
+    return [name for name in LAUNCHERS if name.startswith(incomplete)]
+
+
+def _rows(incomplete: str) -> list[str]:
+    from k8sel.accelerators import ROWS
+
+    return [name for name in ROWS if name.startswith(incomplete)]
+
+
 def init(
-    launcher: Annotated[str, typer.Option("-l", "--launcher", help="How it is launched.")] = "torchrun",
+    launcher: Annotated[
+        str, typer.Option("-l", "--launcher", help="How it is launched.", autocompletion=_launchers)
+    ] = "torchrun",
     accelerator: Annotated[
-        str | None, typer.Option("-a", "--accelerator", help="A row of the accelerator table; default: its first.")
+        str | None,
+        typer.Option(
+            "-a", "--accelerator", help="A row of the accelerator table; default: its first.", autocompletion=_rows
+        ),
     ] = None,
     file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("job.yaml"),
 ) -> None:
@@ -93,7 +122,11 @@ def schema() -> None:
 def validate(
     files: Files,
     namespace_policy: Annotated[
-        str, typer.Option(help="Also check against a Pod Security level: restricted, baseline or privileged.")
+        str,
+        typer.Option(
+            help="Also check against a Pod Security level: restricted, baseline or privileged.",
+            autocompletion=completed("restricted", "baseline", "privileged"),
+        ),
     ] = "privileged",
     quiet: Quiet = False,
 ) -> None:
@@ -109,9 +142,19 @@ def validate(
 
 
 def plan(
-    file: File,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
-    door: Annotated[str, typer.Option(help="Where it would start: kubernetes or run.")] = "kubernetes",
+    files: Files,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
+    door: Annotated[
+        str,
+        typer.Option(help="Where it would start: kubernetes or run.", autocompletion=completed("kubernetes", "run")),
+    ] = "kubernetes",
+    nodes: Nodes = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Also compare with the nodes of the cluster; needs one.")
+    ] = False,
+    context: cli_cluster.Context = None,
     quiet: Quiet = False,
 ) -> None:
     """Show every decision: node, rank, device, mask, threads."""
@@ -119,13 +162,20 @@ def plan(
 
     choice("-o", output, ("table", "json"))
     choice("--door", door, ("kubernetes", "run"))
-    for job_plan in plans(read([file]), quiet, door=door):
+    jobs = read(files)
+    job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
+    if cluster or context:
+        at = cli_cluster.connected(context)
+        job_plans = [cli_cluster.compared(at, *each, quiet) for each in zip(jobs, job_plans, strict=True)]
+    for job_plan in job_plans:
         show.plan(job_plan, output, door)
 
 
 def render(
     files: Files,
-    output: Annotated[str, typer.Option("-o", "--output", help="yaml or json.")] = "yaml",
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="yaml or json.", autocompletion=completed("yaml", "json"))
+    ] = "yaml",
     quiet: Quiet = False,
 ) -> None:
     """Print the Kubernetes objects; needs no cluster."""
@@ -133,14 +183,13 @@ def render(
 
     choice("-o", output, ("yaml", "json"))
     objects = [item for job_plan in plans(read(files), quiet) for item in api.render(job_plan)]
+    cli_streams.utf8()
     sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
 
 
 def run(
     file: File,
-    nodes: Annotated[
-        int | None, typer.Option(help="Take this many nodes instead of the file's; only 1 runs here.")
-    ] = None,
+    nodes: Nodes = None,
     override_env: Annotated[
         bool, typer.Option("--override-env", help="Go on although the shell has a mask; it is replaced for the job.")
     ] = False,
@@ -150,11 +199,11 @@ def run(
     show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the job as processes on this machine; the exit status is the program's."""
+    """Run the job as processes on this machine. The exit status is the program's."""
     from k8sel import local, show
 
     (job_plan,) = plans(_one(file), quiet, door="run", nodes=nodes)
-    command = local.command(job_plan, override_env=override_env)
+    command = local.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
         print(command)
         return

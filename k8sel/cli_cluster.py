@@ -10,17 +10,25 @@ import typer
 from msgspec import Struct
 
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.options import Files, Quiet, choice, plans, read, warn
+from k8sel.options import Files, Quiet, choice, completed, plans, read, warn
 
 if TYPE_CHECKING:
     from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Outcome, Status
     from k8sel.load import Job
+    from k8sel.plan import JobPlan
 
 Result = TypeVar("Result")
 
 Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
 Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
-JobKind = Annotated[str | None, typer.Option("--kind", help="PyTorchJob or MPIJob, where one name has both.")]
+JobKind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="PyTorchJob or MPIJob, where one name has both.",
+        autocompletion=completed("PyTorchJob", "MPIJob"),
+    ),
+]
 Target = Annotated[str, typer.Argument(help="A job's name, or its file.", metavar="JOB|FILE")]
 EXIT_BY_RESULT = {"succeeded": 0, "failed": 1, "timeout": 124}
 
@@ -30,7 +38,10 @@ def apply(
     namespace: Namespace = None,
     context: Context = None,
     dry_run: Annotated[
-        str | None, typer.Option(help="server: the cluster checks everything and keeps nothing.")
+        str | None,
+        typer.Option(
+            help="server: the cluster checks everything and keeps nothing.", autocompletion=completed("server")
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status tells its end.")] = False,
     timeout: Annotated[float | None, typer.Option(help="With --wait: seconds after which it ends with 124.")] = None,
@@ -39,17 +50,36 @@ def apply(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put jobs on the cluster by server-side apply; the second time, nothing changes."""
-    from k8sel import cluster
-
+    """Put jobs on the cluster. The second time, nothing changes: it is a server-side apply."""
     choice("--dry-run", dry_run or "server", ("server",))
     _no_wait_without_job(wait, timeout, dry_run)
     jobs = read(files)
-    at = cluster.connect(context, namespace)
+    at = connected(context, namespace)
     how = _How(namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, quiet=quiet)
     applied = [_apply_one(at, job, how) for job in jobs]
     if wait:
         sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
+
+
+def connected(context: str | None, namespace: str | None = None) -> Cluster:
+    """The cluster that the options, or the kubeconfig, mean."""
+    from k8sel import cluster
+
+    return cluster.connect(context, namespace)
+
+
+def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
+    """The plan, with what is to be said of it when the cluster's nodes are known; that is printed."""
+    from msgspec.structs import replace
+
+    from k8sel import advice_nodes, load
+    from k8sel.cluster import nodes
+
+    devices = job_plan.devices
+    sizes = nodes.sizes(at, devices.resource_name) if devices.resource_name else None
+    found = load.locate(job.document, advice_nodes.warnings(devices, sizes))
+    warn(found, quiet)
+    return replace(job_plan, warnings=(*job_plan.warnings, *found))
 
 
 class _How(Struct, frozen=True, kw_only=True):
@@ -77,7 +107,7 @@ def _apply_one(at: Cluster, job: Job, how: _How) -> JobRef:
 
     where = how.namespace or job.file.metadata.namespace or at.namespace
     _obey_policy(at, job, where, how.quiet)
-    job_plan = next(plans([job], how.quiet))
+    job_plan = compared(at, job, next(plans([job], how.quiet)), how.quiet)
     options = cluster.Options(
         namespace=how.namespace,
         job=job.document.data,
@@ -124,14 +154,27 @@ def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
     """Follows one job to its end; its exit status."""
     from k8sel import cluster, show_status
 
-    outcome: Outcome = cluster.wait(
-        at, ref, timeout=timeout, on_change=lambda status: _progress(quiet)(show_status.line(status))
-    )
+    outcome: Outcome = cluster.wait(at, ref, timeout=timeout, on_change=_states(quiet))
     if outcome.result == "failed":
         print(show_status.failure(outcome.status), file=sys.stderr)
     if outcome.result == "timeout":
         print(f"k8sel: {ref.name} is not done after {timeout:g} s: {show_status.line(outcome.status)}", file=sys.stderr)
     return EXIT_BY_RESULT[outcome.result]
+
+
+def _states(quiet: bool) -> Callable[[Status], None]:
+    """Prints each new state, once: a pod can change in ways that one line does not show."""
+    from k8sel import show_status
+
+    said, say = [""], _progress(quiet)
+
+    def each(status: Status) -> None:
+        text = show_status.line(status)
+        if text != said[-1]:
+            say(text)
+        said[-1] = text
+
+    return each
 
 
 def delete(
@@ -147,7 +190,7 @@ def delete(
     """Delete jobs, their pods, and what was made for them."""
     from k8sel import cluster
 
-    at = cluster.connect(context, namespace)
+    at = connected(context, namespace)
     for ref in [ref for name in jobs for ref in _refs(name, namespace, kind)]:
         for gone in cluster.delete(at, ref, missing_ok=ignore_not_found):
             if not quiet:
@@ -159,13 +202,15 @@ def status(
     namespace: Namespace = None,
     context: Context = None,
     kind: JobKind = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
 ) -> None:
-    """Show a job's conditions and pods, why it waits, and what a failed rank said."""
+    """Show a job's conditions and pods. Also why it waits, and what a failed rank said; the exit status is 0."""
     from k8sel import cluster, show_status
 
     choice("-o", output, ("table", "json"))
-    at = cluster.connect(context, namespace)
+    at = connected(context, namespace)
     for ref in _refs(job, namespace, kind):
         found: Status = cluster.status(at, ref)
         show_status.status(found, output)
@@ -177,13 +222,19 @@ def logs(
     context: Context = None,
     kind: JobKind = None,
     follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Until the job has ended.")] = True,
+    quiet: Quiet = False,
 ) -> None:
-    """Print every node's log, prefixed with the node, as the lines come."""
+    """Print every node's log, as it comes. Standard error says why, while nothing does."""
     from k8sel import cluster
 
-    at = cluster.connect(context, namespace)
+    at = connected(context, namespace)
     for ref in _refs(job, namespace, kind):
-        cluster.logs(at, ref, follow=follow, on_line=_print_line)
+        cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=_unless_running(_states(quiet)))
+
+
+def _unless_running(say: Callable[[Status], None]) -> Callable[[Status], None]:
+    """A job that runs, with nothing in its way, speaks for itself."""
+    return lambda status: None if status.phase in ("Running", "Succeeded") and not status.reason else say(status)
 
 
 def _print_line(line: LogLine) -> None:
@@ -196,7 +247,8 @@ def _refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
 
     from k8sel.cluster import JobRef
 
-    if name != "-" and not Path(name).is_file():
+    looks_like_file = "/" in name or Path(name).suffix in (".yaml", ".yml", ".json")  # no job is called like that
+    if name != "-" and not looks_like_file and not Path(name).is_file():
         return [JobRef(name=name, namespace=namespace, kind=kind)]
     return [
         JobRef(name=job.file.metadata.name, namespace=namespace or job.file.metadata.namespace, kind=kind)

@@ -35,12 +35,15 @@ class Command:
         return f"cd {shlex.quote(self.cwd)} && {line}" if self.cwd else line
 
 
-def command(plan: JobPlan, *, override_env: bool, environ: Mapping[str, str] = os.environ) -> Command:
-    """The command of ``plan``. Raises LocalError where this machine or this shell cannot start it."""
+def command(
+    plan: JobPlan, *, override_env: bool, started: bool = True, environ: Mapping[str, str] = os.environ
+) -> Command:
+    """The command of ``plan``. Raises LocalError where this shell, or this machine when it is ``started``, cannot."""
     stale = [name for name in _masks() if name in environ]
     if stale and not override_env:
         raise LocalError(_stale_message(stale, environ))
-    _find(plan.launch[0], plan.launcher, environ)
+    if started:
+        _find(plan.launch[0], plan.launcher, environ)
     env = {**_values(plan.env), VARIABLE: plan.expectation.to_json()}
     return Command(argv=plan.command, env=env, unset=tuple(stale), cwd=plan.container.get("workingDir"))
 
@@ -50,8 +53,18 @@ def execute(start: Command) -> None:
     env = {name: value for name, value in os.environ.items() if name not in start.unset} | dict(start.env)
     env["PATH"] = _path(env)
     if start.cwd:
-        os.chdir(start.cwd)
+        _enter(start.cwd)
     os.execvpe(start.argv[0], start.argv, env)
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise LocalError(
+            f"k8sel: spec.workingDir is {folder}, which this machine cannot enter: {error.strerror}. "
+            f"Make it, or leave workingDir out of a file that also runs here."
+        ) from None
 
 
 def _masks() -> list[str]:

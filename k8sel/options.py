@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from k8sel.errors import Kind, Problem, SpecError
+from k8sel.rules.common import bare, did_you_mean, not_supported
 
 if TYPE_CHECKING:
     from k8sel.load import Job
@@ -17,7 +19,15 @@ if TYPE_CHECKING:
 
 Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
 File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
+Nodes = Annotated[
+    int | None, typer.Option(min=1, help="Take this many nodes instead of the file's; 1 is what runs on one machine.")
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
+_READ_HINTS = {
+    errno.ENOENT: "`k8sel init` writes a starter file",
+    errno.EISDIR: "name the files in it",
+    errno.EACCES: "ask its owner for the right to read it, or copy it",
+}
 
 
 def plans(jobs: Iterable[Job], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
@@ -49,18 +59,29 @@ def read(files: Sequence[str]) -> list[Job]:
 def text(file: str) -> bytes:
     """What is in ``file``; - is standard input."""
     if file == "-":
-        return sys.stdin.buffer.read()
+        return _standard_input()
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise usage(f"{file} cannot be read: {error.strerror}", "`k8sel init` writes a starter file") from None
+        hint = _READ_HINTS.get(error.errno or 0, "name a file that can be read")
+        raise usage(f"{bare(file)} cannot be read: {error.strerror}", hint) from None
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise usage("standard input is closed", "name a file, or give one with `k8sel ... - < FILE`")
+    return sys.stdin.buffer.read()
 
 
 def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuses a value that is none of ``allowed``."""
     if value not in allowed:
-        message = f"'{value}'; allowed: {', '.join(allowed)}"
-        raise SpecError([Problem(kind=Kind.NOT_SUPPORTED, path=(option,), message=message)])
+        raise SpecError([not_supported((option,), value, allowed, did_you_mean(value, allowed))])
+
+
+def completed(*words: str) -> Callable[[str], list[str]]:
+    """What a shell offers for an option's value."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 def usage(message: str, hint: str) -> SpecError:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+from k8sel.env import Reference
 
 if TYPE_CHECKING:
     from k8sel.plan import JobPlan, Node, Rank
@@ -20,7 +24,7 @@ def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
         return
     print(headline(job_plan, door))
     table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
-    print("command: " + " ".join(job_plan.launch))
+    print("command: " + command(job_plan.launch))
 
 
 def headline(job_plan: JobPlan, door: str) -> str:
@@ -32,6 +36,16 @@ def headline(job_plan: JobPlan, door: str) -> str:
         f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
         f" by {job_plan.launcher}, {asks}"
     )
+
+
+def command(words: Iterable[str]) -> str:
+    """One line to paste into a shell of the container; what Kubernetes fills in stays as it is."""
+    return " ".join(word if isinstance(word, Reference) else _quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    """A word of a shell; in double quotes where that is easier to read."""
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def row(job_plan: JobPlan, node: Node, rank: Rank) -> tuple[str, ...]:
@@ -50,7 +64,7 @@ def plan_json(job_plan: JobPlan) -> str:
     fields = asdict(job_plan)
     fields["expectation"] = json.loads(job_plan.expectation.to_json())
     fields["warnings"] = [str(warning) for warning in job_plan.warnings]
-    return json.dumps(to_builtins(fields), indent=2, sort_keys=True)
+    return json.dumps(to_builtins(fields, enc_hook=str), indent=2, sort_keys=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -64,12 +78,23 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _rich_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+def bold(text: str) -> str:
+    """``text`` as a terminal emphasises it; as it is when piped, or where NO_COLOR asks for that."""
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+
+
+def _rich_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Whole names, also on a narrow terminal, as kubectl does it: only the last column is folded."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(*header, box=None, header_style="bold", pad_edge=False)
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    *widths, last = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    widths.append(min(last, 20))
+    for name, width in zip(header, widths, strict=True):
+        drawn.add_column(name, min_width=width, overflow="fold")
     for line in lines:
-        drawn.add_row(*(Text(cell) for cell in line))
-    Console().print(drawn)
+        drawn.add_row(*map(Text, line))
+    console = Console()
+    console.print(drawn, width=max(console.width, sum(widths) + 2 * len(widths)), crop=False)

@@ -19,7 +19,7 @@ def status(found: Status, output: str) -> None:
     if output == "json":
         print(json.dumps(asdict(found), indent=2))
         return
-    print(line(found))
+    print(show.bold(line(found)))
     if found.conditions:
         print()
         show.table(
@@ -37,8 +37,9 @@ def status(found: Status, output: str) -> None:
 def line(found: Status) -> str:
     """The status in one line."""
     ready = sum(pod.phase in ("Running", "Succeeded") for pod in found.pods)
-    why = f": {found.reason}" if found.reason else ""
-    return f"{found.kind} {found.namespace}/{found.name} {found.phase}, {ready} of {len(found.pods)} pods started{why}"
+    pods = "" if found.finished else f", {ready} of {len(found.pods)} pods started"
+    why = found.reason.strip(": ")
+    return f"{found.kind} {found.namespace}/{found.name} {found.phase}{pods}" + (f": {why}" if why else "")
 
 
 def failure(found: Status) -> str:

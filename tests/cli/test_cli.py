@@ -91,7 +91,7 @@ def test_a_missing_file_is_a_message() -> None:
 
 def test_a_wrong_choice_names_the_allowed_ones() -> None:
     result = k8sel("render", "-o", "xml", str(JOB))
-    assert (result.returncode, result.stderr) == (2, "-o: not supported: 'xml'; allowed: yaml, json.\n")
+    assert (result.returncode, result.stderr) == (2, '-o: not supported: "xml" is not one of yaml, json.\n')
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

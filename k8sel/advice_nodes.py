@@ -1,0 +1,40 @@
+"""What a job asks for, held against what the cluster's nodes have: warnings only. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k8sel.errors import Problem
+from k8sel.plan import Devices
+from k8sel.rules.common import warning
+
+_COUNT = ("spec", "accelerator", "count")
+
+
+def warnings(devices: Devices, sizes: Sequence[int] | None) -> tuple[Problem, ...]:
+    """For a job that asks each node for ``devices``; ``sizes``: each node's number, None when that is not known."""
+    name, count = devices.resource_name, devices.count
+    if not name or not count or sizes is None:
+        return ()
+    if not sizes:
+        message = f"no node of this cluster has {name}, so the pods would stay Pending"
+        return (warning(_COUNT, message, _no_node(devices)),)
+    if max(sizes) < count:
+        message = f"no node has {count} {name}, so the pods would stay Pending: the largest has {max(sizes)}"
+        return (warning(_COUNT, message, f"count: {max(sizes)}, and more nodes"),)
+    if min(size for size in sizes if size >= count) > count:
+        message = f"each node asks for {count} of its {_range(sizes, count)} {name}"
+        hint = "other pods may share the node, and which devices come is the plugin's choice"
+        return (warning(_COUNT, message, hint),)
+    return ()
+
+
+def _no_node(devices: Devices) -> str:
+    return f"is the device plugin of type {devices.type} installed? `resource` says another name for it"
+
+
+def _range(sizes: Sequence[int], count: int) -> str:
+    """The sizes of the nodes that are large enough."""
+    fitting = [size for size in sizes if size >= count]
+    low, high = min(fitting), max(fitting)
+    return str(low) if low == high else f"{low} to {high}"

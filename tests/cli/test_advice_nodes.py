@@ -1,0 +1,52 @@
+"""What is said of a job when the sizes of the cluster's nodes are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sel import advice_nodes, api
+from k8sel.plan import Devices
+
+
+def devices(count: int, **accelerator: object) -> Devices:
+    text = (
+        "{apiVersion: k8sel.dev/v1alpha1, kind: AcceleratedJob, metadata: {name: a}, spec: {image: a, command: [a],"
+        f" launcher: torchrun, accelerator: {{type: {accelerator.get('type', 'cuda')}, count: {count}}}}}}}"
+    )
+    (job,) = api.load(text.encode(), "job.yaml")
+    return api.plan(job).devices
+
+
+def said(count: int, sizes: list[int] | None) -> str:
+    return " ".join(str(problem) for problem in advice_nodes.warnings(devices(count), sizes))
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(4, None), (8, [8]), (8, [4, 8]), (4, [4, 8])])
+def test_nothing_is_said_where_a_node_fits_or_nothing_is_known(count: int, sizes: list[int] | None) -> None:
+    assert said(count, sizes) == ""
+
+
+def test_a_job_without_devices_is_compared_with_nothing() -> None:
+    assert advice_nodes.warnings(devices(0, type="cpu"), []) == ()
+
+
+def test_no_node_has_any() -> None:
+    assert said(2, []) == (
+        "spec.accelerator.count: warning: no node of this cluster has nvidia.com/gpu, so the pods would stay Pending. "
+        "Hint: is the device plugin of type cuda installed? `resource` says another name for it"
+    )
+
+
+def test_no_node_has_as_many() -> None:
+    assert said(8, [2, 4]) == (
+        "spec.accelerator.count: warning: no node has 8 nvidia.com/gpu, so the pods would stay Pending: the largest "
+        "has 4. Hint: count: 4, and more nodes"
+    )
+
+
+@pytest.mark.parametrize(("sizes", "shown"), [([8, 8], "8"), ([2, 4, 8], "4 to 8")])
+def test_nodes_have_more(sizes: list[int], shown: str) -> None:
+    assert said(3, sizes) == (
+        f"spec.accelerator.count: warning: each node asks for 3 of its {shown} nvidia.com/gpu. "
+        "Hint: other pods may share the node, and which devices come is the plugin's choice"
+    )
