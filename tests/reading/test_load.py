@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sel import api, yamlio_read
+from k8sel import api
 from k8sel.defaults import default
 from k8sel.errors import Problem, SpecError
 from k8sel.explain_words import PATTERNS, SYNONYMS
@@ -21,6 +21,7 @@ from k8sel.load import Job, load, locate
 from k8sel.schema import schema
 from k8sel.validate import errors, namespace_policy, validate
 from k8sel.yamlio import dump, parse
+from k8sel.yamlio import read as yamlio_read
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 GOOD = [path.read_bytes() for path in EXAMPLES]

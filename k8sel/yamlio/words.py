@@ -7,7 +7,7 @@ import re
 import yaml
 
 from k8sel.errors import Kind, Location, Problem, SpecError
-from k8sel.yamlio_scalars import Scalar
+from k8sel.yamlio.scalars import Scalar
 
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1's
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
-from k8sel.yamlio_scalars import Scalar, resolve
-from k8sel.yamlio_words import error, json_type, json_value, place_after, syntax
+from k8sel.yamlio.scalars import Scalar, resolve
+from k8sel.yamlio.words import error, json_type, json_value, place_after, syntax
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
