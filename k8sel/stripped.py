@@ -16,7 +16,8 @@ def stripped(source: str) -> str:
     """
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
-    dead = {line for node in nodes for statement in _dead(node) for line in _lines(statement)}
+    statements = [statement for node in nodes for statement in _dead(node)]
+    dead = {line for statement in [*statements, *_unused(tree, nodes, statements)] for line in _lines(statement)}
     text = {line for node in nodes if _is_text(node) for line in _lines(node)} - dead
     inside = {line for node in nodes if _is_text(node) for line in _lines(node)[1:]} - dead
     lines = source.encode().split(b"\n")  # ast counts columns in bytes
@@ -46,6 +47,22 @@ def _dead(node: ast.AST) -> Iterator[ast.stmt]:
     for statement in node.body:
         if _is_for_type_checkers(statement) or (_is_future(statement) and not _has_fields(node)):
             yield statement
+
+
+def _unused(tree: ast.Module, nodes: list[ast.AST], dead: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Imports that only annotations and ``dead`` statements use; none of a module that lends them to others."""
+    typed = [expression for node in nodes for expression in (_annotation(node), getattr(node, "returns", None))]
+    unread = {id(node) for part in [*typed, *dead] if part for node in ast.walk(part)}
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in unread}
+    for statement in tree.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) and not _is_future(statement):
+            bound = {(name.asname or name.name).partition(".")[0] for name in statement.names}
+            if "__all__" not in used and not bound & used:
+                yield statement
+
+
+def _annotation(node: ast.AST) -> ast.expr | None:
+    return node.annotation if isinstance(node, (ast.arg, ast.AnnAssign)) else None
 
 
 def _is_for_type_checkers(node: ast.stmt) -> bool:

@@ -148,9 +148,31 @@ class Running(ast.NodeTransformer):
         if len(node.body) > 1 and ast.get_docstring(node):
             del node.body[0]
         self.generic_visit(node)
+        if isinstance(node, ast.Module):
+            node.body = used(node)
         if not fields:
             node.body = [plain(item) for item in node.body]
         return node
+
+
+def used(module: ast.Module) -> list[ast.stmt]:
+    """The module's statements without imports of what nothing uses; a module with ``__all__`` lends what it imports."""
+    names = {node.id for item in module.body for node in running(item) if isinstance(node, ast.Name)}
+    return [
+        item
+        for item in module.body
+        if "__all__" in names
+        or not isinstance(item, (ast.Import, ast.ImportFrom))
+        or names & {(name.asname or name.name).partition(".")[0] for name in item.names}
+    ]
+
+
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all below it, without the annotations of fields."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(node, ast.AnnAssign) or child is not node.annotation:
+            yield from running(child)
 
 
 def plain(statement: ast.stmt) -> ast.stmt:
