@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from msgspec import UNSET
 
-from k8sel.defaults import ROOT_SSH, is_root
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.plan import Devices
@@ -108,17 +107,6 @@ def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
             )
 
 
-def _unreadable_keys(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    """The operator makes the keys private only at root's own path, and ssh takes only private keys of its user."""
-    path = spec.mpi.ssh_auth_mount_path
-    if spec.launcher == "mpirun" and (path == ROOT_SSH) != is_root(spec):
-        yield _warning(
-            ("mpi", "sshAuthMountPath"),
-            f"ssh will refuse the keys at {path}, by their owner or their mode",
-            f"{ROOT_SSH} for root, another path for another user (podSecurityContext.runAsUser)",
-        )
-
-
 def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
     if not spec.policy.backoff_limit:
         return
@@ -140,6 +128,5 @@ CONTAINER_RULES: tuple[Rule, ...] = (
     _cpu_number,
     _uncounted,
     _launchers_value,
-    _unreadable_keys,
     _retries,
 )

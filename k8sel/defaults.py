@@ -97,7 +97,9 @@ def _policy(policy: Policy) -> Policy:
 
 
 def _entrypoint(entrypoint: Entrypoint) -> Entrypoint:
-    return replace(entrypoint, mode=_given(entrypoint.mode, "configMap"), check=_given(entrypoint.check, "enforce"))
+    """Nothing checks without the entrypoint, so where there is none only a check that the file asks for is one."""
+    check = "off" if entrypoint.mode == "none" else "enforce"
+    return replace(entrypoint, mode=_given(entrypoint.mode, "configMap"), check=_given(entrypoint.check, check))
 
 
 def _given(value: T | None, otherwise: T) -> T:

@@ -57,7 +57,13 @@ def through_torchrun(spec: Spec) -> bool:
 def _torchrun(spec: Spec, door: str, command: Argv) -> Argv:
     group = ("--standalone",) if door == "run" else ()
     processes = ("--nproc-per-node", str(spec.processes_per_node))
-    return ("torchrun", *group, *processes, *_restarts(spec, "--max-restarts"), *_script(command, "--no-python"))
+    return (
+        "torchrun",
+        *group,
+        *processes,
+        *_restarts(spec, "--max-restarts"),
+        *_script(_plain(command), "--no-python"),
+    )
 
 
 def _accelerate(spec: Spec, door: str, command: Argv) -> Argv:
@@ -76,7 +82,7 @@ def _accelerate(spec: Spec, door: str, command: Argv) -> Argv:
         *("--rdzv_backend", "static", "--same_network"),
         *("--gpu_ids", "all"),  # leaves the mask alone
         *_restarts(spec, "--max_restarts"),
-        *_script(command, "--no_python"),
+        *_script(_plain(command) if total > 1 else command, "--no_python"),  # one is started without an agent
     )
 
 
@@ -93,6 +99,17 @@ def _script(command: Argv, no_python: str) -> Argv:
         if arguments[0] == "-m" and len(arguments) > 1:
             return ("-m", *_positional(arguments[1:]))
     return (no_python, *_positional(list(command)))
+
+
+def _plain(command: Argv) -> Argv:
+    """``command`` such that torch's agent leaves it alone: it fills in ``${local_rank}``, and reads ``$$`` as ``$``.
+
+    Not in the program's own name:
+    https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
+    """
+    program, *arguments = command
+    read = ("$$", "$local_rank", "${local_rank}")
+    return (program, *(word.replace("$", "$$") if any(map(word.__contains__, read)) else word for word in arguments))
 
 
 def _positional(words: list[str]) -> Argv:

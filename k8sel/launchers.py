@@ -45,6 +45,7 @@ class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     options: tuple[str, ...]
     ssh_flag: tuple[str, ...]  # in front of ssh's options, as one word
     ssh_env: tuple[str, ...]  # variables that take ssh's options
+    longest_prefix: int | None  # of a host's name, up to its first digit: what some versions can take
     rank: dict[str, str]  # torch's variable -> this MPI's
     source: str
 

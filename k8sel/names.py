@@ -19,8 +19,13 @@ def nodes(job: str, target: str | None, count: int) -> tuple[str, ...]:
 
 def pods(job: str, target: str | None, count: int) -> tuple[str, ...]:
     """Every pod name of the job that has to be a DNS label."""
-    launcher = (f"{job}-launcher",) if target == "MPIJob" else ()
-    return launcher + nodes(job, target, count)
+    first = (launcher(job),) if target == "MPIJob" else ()
+    return first + nodes(job, target, count)
+
+
+def launcher(job: str) -> str:
+    """The host name of an MPIJob's launcher."""
+    return f"{job}-launcher"
 
 
 def longest(job: str, target: str | None, count: int) -> str:

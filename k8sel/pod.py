@@ -87,11 +87,13 @@ def _pod_security(spec: Spec) -> Fragment:
 
 
 def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:
-    added = {"add": list(capabilities)} if capabilities else {}
-    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], **added}}
-    if spec.security_context.get("privileged"):
-        own = {}  # the API refuses both beside it, or they say nothing
-    return _over(own, spec.security_context)
+    given = spec.security_context
+    if given.get("privileged"):
+        return given  # has them all; the API refuses some of the rest beside it
+    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    merged = _over(own, given)
+    added = [*capabilities, *(name for name in merged["capabilities"].get("add", ()) if name not in capabilities)]
+    return {**merged, "capabilities": {**merged["capabilities"], "add": added}} if added else merged
 
 
 def _over(own: dict[str, Any], given: Fragment) -> dict[str, Any]:

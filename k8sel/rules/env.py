@@ -13,6 +13,7 @@ from k8sel.rules.common import Rule, bare, duplicate, forbidden, invalid, requir
 from k8sel.spec import EnvVar, JobFile
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
@@ -71,6 +72,15 @@ def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
             yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
 
 
+def names_for_a_shell(job: JobFile, door: str) -> Iterator[Problem]:
+    """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
+    through_a_shell = job.spec.entrypoint.mode == "configMap" or job.spec.launcher == "mpirun"
+    for index, entry in enumerate(job.spec.env if through_a_shell and door != "run" else ()):
+        if not _NAME.fullmatch(entry.name):
+            message = f"{bare(entry.name)} does not get through /bin/sh to the program"
+            yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
+
+
 def one_value(job: JobFile, door: str) -> Iterator[Problem]:
     """Either a value, or where it is from."""
     for index, entry in enumerate(job.spec.env):
@@ -126,6 +136,7 @@ def overwritten_names(job: JobFile, door: str) -> Iterator[Problem]:
 RULES: tuple[Rule, ...] = (
     owned_names,
     each_name_once,
+    names_for_a_shell,
     one_value,
     one_source,
     references_are_known,

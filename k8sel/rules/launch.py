@@ -121,7 +121,7 @@ def shares_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
 
 def checks_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
     """Nothing checks without the entrypoint."""
-    if job.spec.entrypoint.mode == "none" and job.spec.entrypoint.check == "warn":
+    if job.spec.entrypoint.mode == "none" and job.spec.entrypoint.check != "off":
         message = "mode none checks nothing"
         yield forbidden(("spec", "entrypoint", "check"), message, "leave check out, or mode: configMap")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from k8sel.errors import FieldPath, Kind, Problem
-from k8sel.names import LONGEST, longest
+from k8sel.launchers import MPIS
+from k8sel.names import LONGEST, launcher, longest
 from k8sel.rules.common import (
     LABEL_NAME,
     LABEL_RULE,
@@ -16,6 +18,7 @@ from k8sel.rules.common import (
     forbidden,
     invalid,
     quote,
+    warning,
 )
 from k8sel.spec import JobFile
 
@@ -39,6 +42,19 @@ def pod_names_fit(job: JobFile, door: str) -> Iterator[Problem]:
     if len(pod) > LONGEST:
         message = f"the pod's name {pod} would have {len(pod)} characters, and {LONGEST} are allowed"
         yield invalid(("metadata", "name"), message, f"at most {LONGEST - len(pod) + len(name)} characters")
+
+
+def mpi_takes_the_hosts_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """Some versions of an MPI keep a host's name up to its first digit in a field of fixed size."""
+    mpi, name = job.spec.mpi.implementation, job.metadata.name
+    longest_prefix = MPIS[mpi].longest_prefix if mpi else None
+    prefix = re.split("[0-9]", launcher(name))[0]
+    if door != "kubernetes" or longest_prefix is None or len(launcher(name)) > LONGEST:
+        return
+    if len(prefix) > longest_prefix:
+        message = f"mpirun of some versions of {mpi} aborts at a host name with {len(prefix)} characters and no digit"
+        hint = f"at most {longest_prefix - len(prefix) + len(name)} characters, or a digit early in it"
+        yield warning(("metadata", "name"), message, hint)
 
 
 def no_line_break(job: JobFile, door: str) -> Iterator[Problem]:
@@ -123,6 +139,7 @@ def pull_secrets(job: JobFile, door: str) -> Iterator[Problem]:
 
 RULES: tuple[Rule, ...] = (
     pod_names_fit,
+    mpi_takes_the_hosts_names,
     no_line_break,
     label_keys,
     label_values,

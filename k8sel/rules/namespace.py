@@ -11,7 +11,6 @@ from typing import Any
 from k8sel.defaults import is_root
 from k8sel.errors import FieldPath, Problem
 from k8sel.rules.common import bare, forbidden
-from k8sel.rules.security import effective
 from k8sel.spec import JobFile
 
 Check = Callable[[JobFile], Iterator[Problem]]
@@ -19,6 +18,24 @@ Check = Callable[[JobFile], Iterator[Problem]]
 BASELINE_CAPABILITIES = frozenset(
     ("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP")
 ) | frozenset(("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"))
+SYSCTLS = frozenset(
+    (
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    )
+)
+SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
+PROFILES = ("RuntimeDefault", "Localhost")
 RESTRICTED_CAPABILITIES = frozenset(("NET_BIND_SERVICE",))
 RESTRICTED_VOLUMES = frozenset(
     (
@@ -33,6 +50,16 @@ RESTRICTED_VOLUMES = frozenset(
         "secret",
     )
 )
+
+
+def _said(job: JobFile, key: str) -> Iterator[tuple[Any, FieldPath]]:
+    """What the file says of ``key`` for the pod and for the container: a level judges both, whichever holds."""
+    for field, given in (
+        ("podSecurityContext", job.spec.pod_security_context),
+        ("securityContext", job.spec.security_context),
+    ):
+        if given.get(key) is not None:
+            yield given[key], ("spec", field, key)
 
 
 def _no_host_network(job: JobFile) -> Iterator[Problem]:
@@ -76,15 +103,14 @@ def _restricted_capabilities(job: JobFile) -> Iterator[Problem]:
 
 
 def _not_root(job: JobFile) -> Iterator[Problem]:
-    user, path = effective(job.spec, "runAsUser")
-    refused, where = effective(job.spec, "runAsNonRoot")
-    if refused is False or (user == 0 and not isinstance(user, bool)):
-        place = where if refused is False else path
-        yield forbidden(place, "the namespace's level allows no root", "runAsNonRoot: true, and runAsUser: 1000, say")
-    elif is_root(job.spec):
-        path = ("spec", "podSecurityContext")
+    root = [path for user, path in _said(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
+    maybe = [path for refused, path in _said(job, "runAsNonRoot") if refused is False]
+    for path in (*root, *maybe):
+        yield forbidden(path, "the namespace's level allows no root", "runAsNonRoot: true, and runAsUser: 1000, say")
+    if not (root or maybe) and is_root(job.spec):
         hint = "podSecurityContext: {runAsUser: 1000}, or runAsNonRoot: true where the image has a user"
-        yield forbidden(path, "the namespace's level allows no root, and the file names no user", hint)
+        message = "the namespace's level allows no root, and the file names no user"
+        yield forbidden(("spec", "podSecurityContext"), message, hint)
 
 
 def _no_escalation(job: JobFile) -> Iterator[Problem]:
@@ -100,11 +126,32 @@ def _drops_all(job: JobFile) -> Iterator[Problem]:
         yield forbidden(path, "the namespace's level wants every capability dropped", "drop: [ALL], or leave it out")
 
 
-def _known_seccomp(job: JobFile) -> Iterator[Problem]:
-    profile, path = effective(job.spec, "seccompProfile")
-    kind = profile.get("type") if isinstance(profile, dict) else None
-    if profile is not None and kind not in ("RuntimeDefault", "Localhost"):
-        yield forbidden(path, f"the namespace's level does not allow seccomp {bare(str(kind))}", "leave it out")
+def _confined(job: JobFile) -> Iterator[Problem]:
+    for key, called in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        for profile, path in _said(job, key):
+            kind = profile.get("type") if isinstance(profile, dict) else None
+            if kind not in PROFILES:
+                yield forbidden(
+                    path, f"the namespace's level does not allow {called} {bare(str(kind))}", "leave it out"
+                )
+
+
+def _no_selinux_user(job: JobFile) -> Iterator[Problem]:
+    for options, path in _said(job, "seLinuxOptions"):
+        if isinstance(options, dict):
+            foreign = [key for key in ("user", "role") if options.get(key)]
+            foreign += ["type"] if options.get("type", "") not in SELINUX_TYPES else []
+            for key in foreign:
+                yield forbidden((*path, key), "the namespace's level does not allow it", "leave it out")
+
+
+def _safe_sysctls(job: JobFile) -> Iterator[Problem]:
+    given = job.spec.pod_security_context.get("sysctls")
+    for index, entry in enumerate(given if isinstance(given, list) else ()):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name not in SYSCTLS:
+            path = ("spec", "podSecurityContext", "sysctls", index)
+            yield forbidden(path, f"the namespace's level does not allow {bare(str(name))}", "leave it out")
 
 
 def _volume_kinds(job: JobFile) -> Iterator[Problem]:
@@ -125,7 +172,14 @@ def _no_init_container(job: JobFile) -> Iterator[Problem]:
         yield forbidden(("spec", "nodes"), message, hint)
 
 
-BASELINE: tuple[Check, ...] = (_no_host_network, _no_host_path, _not_privileged, _known_seccomp)
+BASELINE: tuple[Check, ...] = (
+    _no_host_network,
+    _no_host_path,
+    _not_privileged,
+    _confined,
+    _no_selinux_user,
+    _safe_sysctls,
+)
 RESTRICTED: tuple[Check, ...] = (
     *BASELINE,
     _restricted_capabilities,

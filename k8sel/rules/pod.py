@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from k8sel.accelerators import ROWS
@@ -21,7 +20,7 @@ from k8sel.rules.common import (
     quote,
     required,
 )
-from k8sel.rules.quantity import amount
+from k8sel.rules.quantity import amount, is_whole
 from k8sel.spec import JobFile
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
@@ -140,7 +139,7 @@ def quantities(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, f"{quote(str(value))} is not a quantity: {QUANTITY_RULE}", _unit_hint(str(value)))
         elif number <= 0:
             yield invalid(path, f"{value} is not more than 0", "leave it out, or ask for some")
-        elif number.denominator != 1 and "/" in str(path[-1]):
+        elif not is_whole(number) and "/" in str(path[-1]):
             yield invalid(path, f"{value} of a plugin's resource: only whole ones are given", "a whole number")
 
 
@@ -158,8 +157,8 @@ def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
     shared, memory = job.spec.shared_memory, job.spec.resources.get("memory")
     if shared is None or memory is None:
         return
-    held, limit = amount(shared) or Fraction(0), amount(memory)
-    if limit is not None and held > limit > 0:
+    held, limit = amount(shared), amount(memory)
+    if held is not None and limit is not None and held > limit > 0:
         message = f"{shared} counts as memory, and resources.memory is {memory}"
         yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from k8sel.defaults import is_root
+from k8sel.defaults import ROOT_SSH, is_root
 from k8sel.errors import FieldPath, Problem
 from k8sel.rules.common import Rule, invalid, warning
 from k8sel.spec import JobFile, Spec
@@ -41,6 +41,28 @@ def sshd_has_its_port(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("spec", "mpi", "sshPort"), f"only root may listen on port {port}", "leave it out: 2222 is used")
 
 
+def ssh_keys_fit_the_user(job: JobFile, door: str) -> Iterator[Problem]:
+    """mpi-operator makes the keys private at root's own path only, and ssh takes only private keys of its user.
+
+    https://github.com/kubeflow/mpi-operator/blob/v0.8.0/pkg/controller/mpi_job_controller.go (``setupSSHOnPod``);
+    https://github.com/openssh/openssh-portable/blob/V_9_2_P1/authfile.c (``sshkey_perm_ok``).
+    """
+    path = job.spec.mpi.ssh_auth_mount_path
+    if job.spec.launcher != "mpirun" or (path == ROOT_SSH) == is_root(job.spec):
+        return
+    hint = "leave it out, or name the user: podSecurityContext: {runAsUser: 1000}, say"
+    user = "root" if is_root(job.spec) else "a user that is not root"
+    yield invalid(("spec", "mpi", "sshAuthMountPath"), f"ssh of {user} refuses the keys at {path}", hint)
+
+
+def ssh_keys_stay_private(job: JobFile, door: str) -> Iterator[Problem]:
+    """An fsGroup makes a Secret's files readable for the group, and root's ssh refuses such keys of its own."""
+    group = job.spec.pod_security_context.get("fsGroup")
+    if job.spec.launcher == "mpirun" and is_root(job.spec) and group is not None and door == "kubernetes":
+        message = "the group may read root's ssh keys then, and ssh refuses them"
+        yield invalid(("spec", "podSecurityContext", "fsGroup"), message, "leave it out, or runAsUser: 1000, say")
+
+
 def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
     """torchrun keeps each process's error file below /tmp."""
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
@@ -49,4 +71,11 @@ def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
         yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
 
 
-RULES: tuple[Rule, ...] = (not_root_is_not_root, privileged_escalates, sshd_has_its_port, somewhere_to_write)
+RULES: tuple[Rule, ...] = (
+    not_root_is_not_root,
+    privileged_escalates,
+    sshd_has_its_port,
+    ssh_keys_fit_the_user,
+    ssh_keys_stay_private,
+    somewhere_to_write,
+)

@@ -33,7 +33,6 @@ MEMORY = {"sharedMemory": "1Gi"}
         (CUDA, {**MEMORY, "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
         (CUDA, {"launcher": "python", "policy": {"backoffLimit": 1}}, []),
         (CUDA, {**MEMORY, "launcher": "mpirun", "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
-        (CUDA, {**MEMORY, "launcher": "mpirun", "mpi": {"sshAuthMountPath": "/keys"}}, ["mpi.sshAuthMountPath"]),
         (CUDA, {**MEMORY, "launcher": "mpirun", "podSecurityContext": {"runAsUser": 1000}}, []),
     ],
 )

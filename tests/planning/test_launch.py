@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from string import Template
+from typing import Any
+
 import pytest
 
 from k8sel.env import Reference, literal
@@ -40,6 +43,25 @@ def test_torchrun_on_this_machine_forms_its_own_group() -> None:
 )
 def test_a_command_is_a_script_a_module_or_a_program(command: list[str], script: Argv) -> None:
     assert plan(CUDA, command=command).launch[3:] == script
+
+
+@pytest.mark.parametrize(
+    "word", ["$$", "a$$b$c", "${local_rank}", "$local_rank/$HOME", "$HOME", "$(x)", "$", "$$$", "100$"]
+)
+@pytest.mark.parametrize("program", [["python", "a.py"], ["python", "-m", "a"], ["./solver"], ["python", "-u", "a.py"]])
+@pytest.mark.parametrize("isolation", ["node", "process"])
+def test_torchs_agent_leaves_words_alone(program: list[str], word: str, isolation: str) -> None:
+    launch = plan({**CUDA, "isolation": isolation}, command=[*program, word]).launch
+    filled_in = [Template(each).safe_substitute(local_rank="0") for each in launch]
+
+    assert filled_in[-1] == word
+
+
+def test_accelerate_has_an_agent_only_for_several() -> None:
+    spec: dict[str, Any] = {"launcher": "accelerate", "command": ["python", "a.py", "$$"]}
+
+    assert plan(CUDA, **spec).launch[-1] == "$$$$"
+    assert plan({"type": "cuda"}, **spec).launch[-1] == "$$"
 
 
 def test_max_restarts_is_torchruns() -> None:

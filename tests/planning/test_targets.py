@@ -111,6 +111,13 @@ def test_sshd_has_the_capabilities_that_it_needs(user: dict[str, Any], added: li
     assert context["capabilities"] == {"drop": ["ALL"], "add": added}
 
 
+def test_the_users_capabilities_come_beside_those_of_sshd() -> None:
+    added = {"capabilities": {"add": ["IPC_LOCK", "SETUID"]}}
+    context = plan(CUDA, launcher="mpirun", securityContext=added).container["securityContext"]
+
+    assert context["capabilities"]["add"] == ["NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT", "IPC_LOCK"]
+
+
 def test_no_text_of_the_job_file_is_part_of_a_shells_program() -> None:
     mpi = {"sshAuthMountPath": "/tmp/$(touch x);`y`"}
     one = container(emit(CUDA, launcher="mpirun", mpi=mpi)["spec"]["mpiReplicaSpecs"]["Worker"])["command"]

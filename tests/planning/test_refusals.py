@@ -1,0 +1,87 @@
+"""Jobs that an API server would take and that could not work: refused before they are sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sel.defaults import default
+from k8sel.validate import errors, validate
+from planning.jobs import job
+
+CUDA = {"type": "cuda"}
+MPI = {"launcher": "mpirun"}
+USER = {"podSecurityContext": {"runAsUser": 1000}}
+
+
+def refused(door: str = "kubernetes", **spec: object) -> list[str]:
+    """The fields that are wrong in a job."""
+    return [str(problem).split(": ")[0] for problem in errors(validate(default(job(CUDA, spec), door), door))]
+
+
+def warned(name: str, **spec: object) -> list[str]:
+    """The fields that are warned of in a job called ``name``."""
+    spec = {**spec, "sharedMemory": "1Gi"}
+    named = job(CUDA, spec)
+    renamed = default(type(named)(**{**_fields(named), "metadata": type(named.metadata)(name=name)}))
+    return [str(problem).split(": ")[0] for problem in validate(renamed)]
+
+
+def _fields(of: Any) -> dict[str, Any]:  # noqa: ANN401  # any struct
+    return {name: getattr(of, name) for name in of.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        (MPI, []),
+        ({**MPI, **USER}, []),
+        ({**MPI, "mpi": {"sshAuthMountPath": "/root/.ssh"}}, []),
+        ({**MPI, "mpi": {"sshAuthMountPath": "/keys"}}, ["spec.mpi.sshAuthMountPath"]),
+        ({**MPI, **USER, "mpi": {"sshAuthMountPath": "/keys"}}, []),
+        ({**MPI, **USER, "mpi": {"sshAuthMountPath": "/root/.ssh"}}, ["spec.mpi.sshAuthMountPath"]),
+        ({**MPI, "podSecurityContext": {"fsGroup": 1000}}, ["spec.podSecurityContext.fsGroup"]),
+        ({**MPI, "podSecurityContext": {"fsGroup": 1000, "runAsUser": 1000}}, []),
+        ({"podSecurityContext": {"fsGroup": 1000}}, []),
+    ],
+)
+def test_ssh_can_read_its_keys(spec: dict[str, Any], fields: list[str]) -> None:
+    assert refused(**spec) == fields
+
+
+@pytest.mark.parametrize("name", ["my.name", "my-name", "a.b-c"])
+def test_a_variable_gets_through_the_shell_in_front_of_the_program(name: str) -> None:
+    env = [{"name": name, "value": "1"}]
+
+    assert refused(env=env) == ["spec.env[0].name"]
+    assert refused(env=env, **MPI, entrypoint={"mode": "image"}) == ["spec.env[0].name"]
+    assert refused(env=env, entrypoint={"mode": "image"}) == []
+    assert refused(env=env, entrypoint={"mode": "none"}) == []
+    assert refused("run", env=env) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "fields"),
+    [
+        ({}, []),
+        ({"check": "off"}, []),
+        ({"check": "warn"}, ["spec.entrypoint.check"]),
+        ({"check": "enforce"}, ["spec.entrypoint.check"]),
+    ],
+)
+def test_a_check_that_the_file_asks_for_needs_the_entrypoint(check: dict[str, str], fields: list[str]) -> None:
+    assert refused(entrypoint={"mode": "none", **check}) == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "implementation", "fields"),
+    [
+        ("a" * 40, "OpenMPI", []),
+        ("a" * 41, "OpenMPI", ["metadata.name"]),
+        ("a1" + "a" * 50, "OpenMPI", []),
+        ("a" * 41, "MPICH", []),
+    ],
+)
+def test_open_mpi_is_not_given_long_names_without_a_digit(name: str, implementation: str, fields: list[str]) -> None:
+    assert warned(name, **MPI, mpi={"implementation": implementation}) == fields
