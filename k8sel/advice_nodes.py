@@ -9,24 +9,32 @@ from k8sel.plan import Devices
 from k8sel.rules.common import warning
 
 _COUNT = ("spec", "accelerator", "count")
+_NODES = ("spec", "nodes")
 
 
-def warnings(devices: Devices, sizes: Sequence[int] | None) -> tuple[Problem, ...]:
-    """For a job that asks each node for ``devices``; ``sizes``: each node's number, None when that is not known."""
+def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple[Problem, ...]:
+    """For a job of ``nodes`` that each ask for ``devices``; ``sizes``: each node's number, None when not known."""
     name, count = devices.resource_name, devices.count
     if not name or not count or sizes is None:
         return ()
+    room = sum(size // count for size in sizes)
     if not sizes:
-        message = f"no node of this cluster has {name}, so the pods would stay Pending"
-        return (warning(_COUNT, message, _no_node(devices)),)
-    if max(sizes) < count:
+        found = warning(
+            _COUNT, f"no node of this cluster has {name}, so the pods would stay Pending", _no_node(devices)
+        )
+    elif room == 0:
         message = f"no node has {count} {name}, so the pods would stay Pending: the largest has {max(sizes)}"
-        return (warning(_COUNT, message, f"count: {max(sizes)}, and more nodes"),)
-    if min(size for size in sizes if size >= count) > count:
+        found = warning(_COUNT, message, f"count: {max(sizes)}, and more nodes")
+    elif room < nodes:
+        message = f"{nodes} times {count} {name} do not fit this cluster, so pods would stay Pending: {room} would"
+        found = warning(_NODES, message, f"nodes: {room}, unless the cluster grows by itself")
+    elif min(size for size in sizes if size >= count) > count:
         message = f"each node asks for {count} of its {_range(sizes, count)} {name}"
         hint = "other pods may share the node, and which devices come is the plugin's choice"
-        return (warning(_COUNT, message, hint),)
-    return ()
+        found = warning(_COUNT, message, hint)
+    else:
+        return ()
+    return (found,)
 
 
 def _no_node(devices: Devices) -> str:

@@ -77,7 +77,7 @@ def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
 
     devices = job_plan.devices
     sizes = nodes.sizes(at, devices.resource_name) if devices.resource_name else None
-    found = load.locate(job.document, advice_nodes.warnings(devices, sizes))
+    found = load.locate(job.document, advice_nodes.warnings(devices, len(job_plan.nodes), sizes))
     warn(found, quiet)
     return replace(job_plan, warnings=(*job_plan.warnings, *found))
 

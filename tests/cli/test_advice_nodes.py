@@ -17,8 +17,8 @@ def devices(count: int, **accelerator: object) -> Devices:
     return api.plan(job).devices
 
 
-def said(count: int, sizes: list[int] | None) -> str:
-    return " ".join(str(problem) for problem in advice_nodes.warnings(devices(count), sizes))
+def said(count: int, sizes: list[int] | None, nodes: int = 1) -> str:
+    return " ".join(str(problem) for problem in advice_nodes.warnings(devices(count), nodes, sizes))
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(4, None), (8, [8]), (8, [4, 8]), (4, [4, 8])])
@@ -27,7 +27,7 @@ def test_nothing_is_said_where_a_node_fits_or_nothing_is_known(count: int, sizes
 
 
 def test_a_job_without_devices_is_compared_with_nothing() -> None:
-    assert advice_nodes.warnings(devices(0, type="cpu"), []) == ()
+    assert advice_nodes.warnings(devices(0, type="cpu"), 1, []) == ()
 
 
 def test_no_node_has_any() -> None:
@@ -42,6 +42,15 @@ def test_no_node_has_as_many() -> None:
         "spec.accelerator.count: warning: no node has 8 nvidia.com/gpu, so the pods would stay Pending: the largest "
         "has 4. Hint: count: 4, and more nodes"
     )
+
+
+@pytest.mark.parametrize(("nodes", "fits"), [(2, True), (3, True), (4, False)])
+def test_the_nodes_together(nodes: int, fits: bool) -> None:
+    text = (
+        "spec.nodes: warning: 4 times 4 nvidia.com/gpu do not fit this cluster, so pods would stay Pending: 3 would. "
+        "Hint: nodes: 3, unless the cluster grows by itself"
+    )
+    assert said(4, [2, 4, 8], nodes) == ("" if fits else text)
 
 
 @pytest.mark.parametrize(("sizes", "shown"), [([8, 8], "8"), ([2, 4, 8], "4 to 8")])
