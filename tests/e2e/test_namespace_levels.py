@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.client import Cluster
+from e2e.jobs import apply_and_wait, job
 from k8sel import api
 from k8sel.defaults import default
 from k8sel.rules.namespace import LEVELS
@@ -103,3 +104,14 @@ def test_a_levels_verdict_is_the_api_servers(cluster: Cluster, level: str) -> No
     jobs = {title: default(loaded(spec).file) for title, spec in JOBS.items()}
     assert {title for title, each in jobs.items() if namespace_policy(each, level)} == refused
     assert {title for title, each in jobs.items() if errors(validate(each))} == set()
+
+
+@pytest.mark.parametrize(("level", "user"), [("baseline", {}), ("restricted", USER)])
+def test_an_mpijob_runs_where_its_level_allows_it(cluster: Cluster, level: str, user: dict[str, Any]) -> None:
+    command = ["python3", "-c", "import os; print('user', os.getuid())"]
+    spec = {"launcher": "mpirun", "nodes": 2, "accelerator": {"type": "cpu"}, "volumes": [], "volumeMounts": []}
+    with cluster.namespace(**{"pod-security.kubernetes.io/enforce": level}) as namespace:
+        applied = apply_and_wait(cluster, namespace, job("rings", cluster, **spec, **user, command=command), timeout=90)
+        log = cluster.k8sel("logs", "--no-follow", "rings", "-n", namespace).stdout
+    assert applied.returncode == 0, applied.stderr + log
+    assert log.count(f"user {1000 if user else 0}\n") == 2
