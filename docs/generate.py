@@ -1,8 +1,9 @@
 """Writes the reference pages that are taken from the code: `python docs/generate.py`. A test only compares.
 
 docs/job-file.md      every field of the job file, from its schema
-docs/cli.md           every command's help
+docs/cli.md           every command's help, in the page written by hand
 docs/job.schema.json  the schema itself, for editors
+docs/entrypoint.md    the entrypoint's help, likewise
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from k8sel.entrypoint.usage import HELP
 from k8sel.schema import schema
 
 HERE = Path(__file__).parent
@@ -27,6 +29,7 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 | field | type | meaning |
 |---|---|---|
 """
+BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 
 
 def pages() -> dict[str, str]:
@@ -34,8 +37,15 @@ def pages() -> dict[str, str]:
     return {
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-        "cli.md": "# The command line\n\n" + "\n".join(_help(command) for command in COMMANDS),
+        "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
+        "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
     }
+
+
+def _filled(name: str, text: str) -> str:
+    """A page written by hand, with what is generated in it made anew."""
+    before, _, rest = (HERE / name).read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}"
 
 
 def _rows(document: dict[str, Any]) -> Iterator[str]:

@@ -29,7 +29,7 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
         message = f"{nodes} times {count} {name} do not fit this cluster, so pods would stay Pending: {room} would"
         found = warning(_NODES, message, f"nodes: {room}, unless the cluster grows by itself")
     elif min(size for size in sizes if size >= count) > count:
-        message = f"each node asks for {count} of its {_range(sizes, count)} {name}"
+        message = f"asks for {count} of the {_range(sizes, count)} {name} that a node of this cluster has"
         hint = "other pods may share the node, and which devices come is the plugin's choice"
         found = warning(_COUNT, message, hint)
     else:

@@ -96,7 +96,8 @@ def init(
     from k8sel.accelerators import ROWS
     from k8sel.starter import starter
 
-    text = starter(launcher, accelerator or next(iter(ROWS)))
+    row = accelerator or next(iter(ROWS))
+    text = starter(launcher, row)
     if str(file) == "-":
         sys.stdout.write(text)
         return
@@ -107,7 +108,8 @@ def init(
         raise usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
     except OSError as error:
         raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
-    print(f"{file} is written. Next: k8sel plan {file}")
+    door = "" if ROWS[row].in_container else " --door run"
+    print(f"{file} is written. Next: k8sel plan{door} {file}")
 
 
 def schema() -> None:

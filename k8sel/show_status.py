@@ -30,7 +30,7 @@ def status(found: Status, output: str) -> None:
         print()
         show.table(PODS_HEADER, [_pod(each) for each in found.pods])
     for each in found.pods:
-        if each.message:
+        if each.message and each.message not in found.reason:
             print(f"\n{each.node}: {each.message}")
 
 

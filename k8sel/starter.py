@@ -73,7 +73,8 @@ def _launch(launcher: str) -> str:
 
 def _accelerator(row: Row) -> list[str]:
     """The part about devices: what this row knows."""
-    lines = [f"  accelerator:\n    type: {row.name} # {row.title}\n"]
+    where = "" if row.in_container else "; for `k8sel run` alone, since no container can have it"
+    lines = [f"  accelerator:\n    type: {row.name} # {row.title}{where}\n"]
     if row.is_device:
         lines += [
             "    count: 1 # devices that each node is asked for\n",

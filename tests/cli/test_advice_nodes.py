@@ -56,6 +56,6 @@ def test_the_nodes_together(nodes: int, fits: bool) -> None:
 @pytest.mark.parametrize(("sizes", "shown"), [([8, 8], "8"), ([2, 4, 8], "4 to 8")])
 def test_nodes_have_more(sizes: list[int], shown: str) -> None:
     assert said(3, sizes) == (
-        f"spec.accelerator.count: warning: each node asks for 3 of its {shown} nvidia.com/gpu. "
+        f"spec.accelerator.count: warning: asks for 3 of the {shown} nvidia.com/gpu that a node of this cluster has. "
         "Hint: other pods may share the node, and which devices come is the plugin's choice"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -53,3 +54,45 @@ def test_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text()))
     assert {target for target in named if f"\n{target}:" not in makefile} == set()
+
+
+def test_the_entrypoints_page_says_what_it_says_itself() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "k8sel.entrypoint", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert f"```\n{shown}```\n" in (ROOT / "docs" / "entrypoint.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "devices expected, ",
+        "this container holds devices that it did not ask for",
+        " is set already",
+        "the image has no python3",
+        " is not in the image, or cannot be executed",
+        "nodes expected, ",
+        "no operator has taken it up",
+        "to be admitted",
+        "differs from the job on the cluster",
+        "there is no namespace ",
+        "the cluster has no ",
+        " does not answer",
+        "no node of this cluster has ",
+        "that a node of this cluster has",
+    ],
+)
+def test_messages_that_are_explained_are_still_said(words: str) -> None:
+    sources = [*(ROOT / "k8sel").rglob("*.py"), *(ROOT / "k8sel" / "data").glob("*.sh")]
+    assert any(words in source.read_text() for source in sources)
+    assert words in (ROOT / "docs" / "troubleshooting.md").read_text()
+
+
+def test_decisions_are_numbered_without_gaps_and_their_titles_agree() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    titles = [page.read_text().split("\n")[0] for page in pages]
+    numbers = [
+        (int(page.name[:4]), int(title.split(".")[0].removeprefix("# ")))
+        for page, title in zip(pages, titles, strict=True)
+    ]
+    assert numbers == [(number, number) for number in range(1, len(pages) + 1)]
