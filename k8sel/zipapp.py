@@ -32,16 +32,27 @@ def build() -> bytes:
 
 def _sources(folder: Path, prefix: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
+    package = prefix.strip("/").replace("/", ".")
     for item in folder.iterdir():
         if item.is_dir() and item.name != "__pycache__":
             found.update(_sources(item, f"{prefix}{item.name}/"))
         elif item.name.endswith(".py"):
-            found[prefix + item.name] = stripped(item.read_text(encoding="utf-8")).encode()
+            found[prefix + item.name] = stripped(item.read_text(encoding="utf-8"), package).encode()
     return found
 
 
 def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {name: {field: row[field] for field in tables.FIELDS} for name, row in table.items()}
+    return {name: _row(row) for name, row in table.items()}
+
+
+def _row(row: dict[str, object]) -> dict[str, object]:
+    """What a start reads of a row: what it does not have is left out, and so are variables that it says elsewhere."""
+    order = row["orderEnv"]
+    assert isinstance(order, dict)
+    assert isinstance(row["ownedEnv"], list)
+    said = {row["exposureEnv"], row["maskEnv"], *(name for variables in order.values() for name in variables)}
+    fields = {**row, "ownedEnv": [name for name in row["ownedEnv"] if name not in said]}
+    return {field: fields[field] for field in tables.FIELDS if fields[field]}
 
 
 def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

@@ -80,7 +80,7 @@ def _because(found: Found) -> str:
 
 def _product(expectation: Expectation, found: Found) -> list[str]:
     """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
-    if not expectation.product or not found.devices:
+    if not expectation.product or not found.devices or not found.named:
         return []
     allowed = {_without_sharing(label(name)) for name in expectation.product}
     names = sorted({label(device.name) for device in found.devices})
@@ -114,9 +114,21 @@ def _masks_already_set(expectation: Expectation, row: Row, found: Found, environ
     result = []
     for name, values in _own_values(expectation, row, found).items():
         given = environ.get(name)
-        if given is not None and given not in values:
+        if given is not None and given not in values and not _narrows(row, name, given, values[0]):
             result.append(f"{name}={given} is set already, and the job says {values[0] or 'none'}: {WAY_OUT}")
-    return result
+    return result + _other_masks(row, found, environ)
+
+
+def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
+    """Whether the mask is the plugin's own list of modules: we may pick from it and permute it, not leave it."""
+    return row.maskValue == "module" and name == row.maskEnv and set(ours.split(",")) <= set(given.split(","))
+
+
+def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    """The vendor's further masks: what they leave over is what the numbers of ours would count."""
+    said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
+    names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
+    return [f"{name}={environ[name]} is set, and {row.maskEnv} would count within it: {WAY_OUT}" for name in names]
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:

@@ -24,20 +24,26 @@ def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: st
 def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> dict[str, str]:
     """Mask and order variables for ``positions`` in ``devices``; by position where nothing better is known.
 
-    Empty where the vendor's mask needs numbers that this version does not find.
+    Empty where the vendor's mask needs numbers that were not found.
     """
-    if row.maskEnv is None or row.maskValue not in ("uuid", "index"):
+    if row.maskEnv is None:
         return {}
-    wanted = positions if row.maskOrdered else tuple(sorted(positions))
-    return {**row.orderEnv.get(order, {}), row.maskEnv: ",".join(_values(row, order, wanted, devices))}
+    values = _values(row, order, positions, devices)
+    if not all(values):
+        return {}
+    written = values if row.maskOrdered else sorted(values, key=int)
+    return {**row.orderEnv.get(order, {}), row.maskEnv: ",".join(written)}
 
 
 def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> list[str]:
     """UUIDs, which no numbering can turn, if all are known; order ``fastest`` is the driver's own numbers."""
-    known = all(position < len(devices) and devices[position].uuid for position in positions)
-    if row.maskValue == "uuid" and order == "pci" and known:
-        return [devices[position].uuid for position in positions]
-    return [str(position) for position in positions]
+    known = order == "pci" and all(position < len(devices) for position in positions)
+    chosen = [devices[position] if known else Device() for position in positions]
+    if row.maskValue == "uuid" and all(device.uuid for device in chosen):
+        return [device.uuid for device in chosen]
+    if row.maskValue == "module":
+        return [device.number for device in chosen]
+    return [device.number or str(position) for position, device in zip(positions, chosen)]  # noqa: B905  (strict= is Python 3.10's)
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:

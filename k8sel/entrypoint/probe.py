@@ -16,7 +16,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:
-    from typing import IO, Any, NoReturn
+    from typing import IO, Any
 
 SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
@@ -89,12 +89,17 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-_children: list[subprocess.Popen[bytes]] = []
+_children: list[subprocess.Popen[bytes] | None] = []  # None: being started
+_asked: list[int] = []  # signals to end
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
+    _asked.append(number)
+    if None in _children:
+        return  # it ends as soon as the child is known
     for child in _children:
-        child.terminate()
+        if child:
+            child.terminate()
     os._exit(128 + number)
 
 
@@ -104,13 +109,17 @@ def _run(command: list[str], environ: dict[str, str]) -> tuple[int | None, str, 
     Into files, not pipes: an ssh connection that is kept open for later keeps a pipe open too, and its reader waiting.
     """
     with _memory() as output, _memory() as errors:
+        _children[:] = [None]
         try:
             child = subprocess.Popen(
                 command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
             )
         except OSError as error:
+            _children.clear()
             raise Stop([f"{command[0]} cannot be executed: {error.strerror}"]) from None
         _children[:] = [child]
+        if _asked:
+            _end(_asked[0], None)
         return _wait(child), _text(output), _text(errors)
 
 

@@ -36,12 +36,13 @@ def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) 
         return Survey(name, row, Found(), [], ["nothing was checked (check: off)"], {})
     found = discovery.find(row.discovery, machine)
     problems = check.problems(expectation, row, found, environ)
-    return Survey(name, row, found, problems, _notes(row, found), {})
+    return Survey(name, row, found, problems, _notes(row, found, expectation), {})
 
 
-def _notes(row: Row, found: Found) -> list[str]:
+def _notes(row: Row, found: Found, expectation: Expectation) -> list[str]:
     if found.how:
-        return list(found.notes)
+        product = expectation.product and not found.named
+        return [*found.notes, *([f"{found.how} does not say a product: it was not checked"] if product else [])]
     mask = "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
     return [f"{row.name} devices cannot be checked by this version: nothing was looked at, {mask}"]
 

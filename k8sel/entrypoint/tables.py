@@ -21,7 +21,8 @@ class Row:
 
     name: str
     exposureEnv: str | None  # the variable that decides which device nodes enter a container
-    discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices
+    ownedEnv: list[str]  # every variable that hides, orders or picks devices of this vendor
+    discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and what else it is told
     maskEnv: str | None  # the variable that hides and orders devices for a process
     maskValue: str | None  # what stands in the mask: uuid | index | module
     maskOrdered: bool  # whether the mask's order is the process's order
@@ -30,12 +31,13 @@ class Row:
 
 
 FIELDS = tuple(Row.__annotations__)[1:]
+_LACKING: dict[str, Any] = {"maskOrdered": False, "maskHide": {}, "orderEnv": {}, "ownedEnv": []}  # else None
 
 
 def accelerators() -> dict[str, Row]:
     """Every row of the table, by name."""
     rows = _table("accelerators.json")
-    return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
+    return {name: Row(name, *(row.get(field, _LACKING.get(field)) for field in FIELDS)) for name, row in rows.items()}
 
 
 def mpi() -> dict[str, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Finding the devices of one vendor: a small module each, named as the accelerator table's ``discovery`` says.
 
 Such a module has ``find(machine)``, what is on this node and how that is known, and ``nodes(machine)``, its device
-nodes. The rest of the entrypoint names no vendor.
+nodes; further words in the table's ``discovery`` are further arguments of both. The rest of the entrypoint names no
+vendor.
 """
 
 from __future__ import annotations
@@ -19,29 +20,31 @@ class Device:
     pci: str = ""  # dddd:bb:dd.f, lower case
     uuid: str = ""
     name: str = ""  # as the driver says it
+    number: str = ""  # what the vendor's mask calls it; empty: its position
 
 
 @record(frozen=True)
 class Found:
-    """The devices of a node in PCI order, and how that is known."""
+    """The devices of a node in the order that positions count, PCI's where there is one, and how that is known."""
 
     devices: tuple[Device, ...] = ()
     how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
     driver: str = ""
     notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
+    named: bool = True  # whether this way can know the devices' product names at all
 
 
 def find(kind: str, machine: Machine) -> Found:
     """What is on this node; ``how`` is empty where this version has no way to look for ``kind``."""
-    module = _module(kind)
-    found: Found = module.find(machine) if module else Found()
+    module, words = _module(kind)
+    found: Found = module.find(machine, *words) if module else Found()
     return found
 
 
 def nodes(kind: str, machine: Machine) -> list[str]:
     """Paths of the device nodes of ``kind`` that are in this container."""
-    module = _module(kind)
-    paths: list[str] = module.nodes(machine) if module else []
+    module, words = _module(kind)
+    paths: list[str] = module.nodes(machine, *words) if module else []
     return paths
 
 
@@ -66,12 +69,13 @@ def pci_order(address: str) -> tuple[int, ...]:
     return domain, bus, device, function
 
 
-def _module(kind: str) -> ModuleType | None:
-    name = f"{__name__}.{kind}"
+def _module(kind: str) -> tuple[ModuleType | None, list[str]]:
+    first, *words = kind.split()
+    name = f"{__name__}.{first}"
     try:
         module: ModuleType = __import__(name, fromlist=["find"])
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        return None
-    return module
+        return None, words
+    return module, words

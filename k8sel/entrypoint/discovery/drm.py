@@ -1,0 +1,36 @@
+"""Render nodes, and what the kernel's /sys says of the device behind each: the common part of several vendors.
+
+/sys shows the host's devices; only those with a node in /dev are this container's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.discovery import normal_pci
+from k8sel.entrypoint.machine import Machine, names, read
+
+
+def minors(machine: Machine) -> list[int]:
+    """Numbers of the render nodes in this container, ascending; they say nothing of the devices' order."""
+    found = (name[7:] for name in names(machine.dev, "dri") if name[:7] == "renderD")
+    return sorted(int(number) for number in found if number.isdecimal())
+
+
+def path(machine: Machine, minor: int) -> str:
+    return os.path.join(machine.dev, "dri", f"renderD{minor}")
+
+
+def sysfs(machine: Machine, minor: int, *name: str) -> str:
+    """A file of the device behind a render node."""
+    return read(machine.sys, "class/drm", f"renderD{minor}", "device", *name)
+
+
+def pci(machine: Machine, minor: int) -> str:
+    """The device's PCI address; empty where the kernel does not say."""
+    pairs = (line.partition("=") for line in sysfs(machine, minor, "uevent").splitlines())
+    address = next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), "")
+    try:
+        return normal_pci(address)
+    except ValueError:
+        return ""

@@ -1,0 +1,38 @@
+"""Gaudi: /dev/accel/accel<N>, with each one's module id from /sys. Module ids are stable, the N in a name is not."""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.discovery import Device, Found, normal_pci
+from k8sel.entrypoint.machine import Machine, names, read
+
+
+def find(machine: Machine) -> Found:
+    """The devices by module id. They are not opened: a Gaudi can be opened by one process alone."""
+    found = sorted((int(module), name) for name in _names(machine) if (module := _sysfs(machine, name, "module_id")))
+    lost = [name for name in _names(machine) if not _sysfs(machine, name, "module_id")]
+    notes = [f"/sys does not say the module of {', '.join(lost)}"] if lost else []
+    devices = tuple(Device(_pci(machine, name), number=str(module)) for module, name in found)
+    return Found(devices, "/dev/accel", notes=tuple(notes), named=False)
+
+
+def nodes(machine: Machine) -> list[str]:
+    """Device nodes, without the control nodes beside them."""
+    return [os.path.join(machine.dev, "accel", name) for name in _names(machine) if _sysfs(machine, name, "module_id")]
+
+
+def _names(machine: Machine) -> list[str]:
+    return [name for name in names(machine.dev, "accel") if name[:5] == "accel" and name[5:].isdecimal()]
+
+
+def _sysfs(machine: Machine, name: str, file: str) -> str:
+    text = read(machine.sys, "class/accel", name, "device", file)
+    return text if file != "module_id" or text.isdecimal() else ""
+
+
+def _pci(machine: Machine, name: str) -> str:
+    try:
+        return normal_pci(_sysfs(machine, name, "pci_addr"))
+    except ValueError:
+        return ""

@@ -1,0 +1,37 @@
+"""Devices of which no more is known than their nodes: /dev/<name><N>, N ascending. The table says the name."""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.discovery import Device, Found, opened
+from k8sel.entrypoint.machine import Machine, names
+
+
+def find(machine: Machine, prefix: str) -> Found:
+    """As many as have a node. The vendor's numbers for them are taken to start at 0; that is said where it matters."""
+    refused = opened.refused(nodes(machine, prefix))
+    here = [number for number in _numbers(machine, prefix) if _path(machine, prefix, number) not in refused]
+    devices = tuple(Device() for _ in here)
+    notes = opened.notes(refused)
+    if here != list(range(len(here))):
+        listed = ", ".join(map(str, here))
+        notes = (
+            *notes,
+            f"device nodes {prefix}<N> have the numbers {listed} here, and the mask is taken to count from 0",
+        )
+    return Found(devices, f"/dev/{prefix}<N>", notes=notes, named=False)
+
+
+def nodes(machine: Machine, prefix: str) -> list[str]:
+    """Device nodes, without the control nodes beside them."""
+    return [_path(machine, prefix, number) for number in _numbers(machine, prefix)]
+
+
+def _numbers(machine: Machine, prefix: str) -> list[int]:
+    ends = (name[len(prefix) :] for name in names(machine.dev) if name.startswith(prefix))
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+
+def _path(machine: Machine, prefix: str, number: int) -> str:
+    return os.path.join(machine.dev, f"{prefix}{number}")

@@ -1,0 +1,345 @@
+"""Every vendor but the one with a library: what is found, and what each process gets, on recorded layouts: a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from entrypoint.machines import Box, Gpu
+from entrypoint.trees import Card, amd, drm, gaudi, kfd
+
+Layout = tuple[Callable[[Box], object], dict[str, Any], str | None, str]
+
+
+def of(accelerator: str, *devices: int, **more: object) -> dict[str, Any]:
+    return {"accelerator": accelerator, "devices": list(devices), **more}
+
+
+def numbered(name: str, *numbers: int) -> Callable[[Box], None]:
+    def lay_out(box: Box) -> None:
+        for number in numbers:
+            box.write(f"dev/{name}{number}", "")
+
+    return lay_out
+
+
+def both(*parts: Callable[[Box], object]) -> Callable[[Box], None]:
+    def lay_out(box: Box) -> None:
+        for part in parts:
+            part(box)
+
+    return lay_out
+
+
+def cards(*found: Card) -> Callable[[Box], None]:
+    return lambda box: drm(box, *found)
+
+
+IGPU = Card(128, "0000:00:02.0", device="0x46a6")
+MI300 = [(128 + 8 * card, bus) for card, bus in enumerate(("05", "26", "46", "65", "85", "a6", "c6", "e5"))]
+
+# name: the machine, the expectation, the mask (None: refused), a part of what is said
+LAYOUTS: dict[str, Layout] = {
+    "xpu: one": (cards(Card(128, "3b")), of("xpu", 0, count=1), "0", "xpu device 0 of 1, 0000:3b:00.0 (/dev/dri)"),
+    "xpu: four, minors in PCI order": (
+        cards(*(Card(128 + n, f"{n + 1}a") for n in range(4))),
+        of("xpu", 1, 3, count=4),
+        "1,3",
+        "0000:2a:00.0",
+    ),
+    "xpu: minors against PCI order": (
+        cards(Card(128, "c1"), Card(129, "86"), Card(130, "1a")),
+        of("xpu", 0, 2, count=3, launcher="torchrun", processesPerNode=2),
+        "0,2",
+        "local rank 0 -> xpu device 0 of 3, 0000:1a:00.0 (/dev/dri); local rank 1 -> xpu device 2 of 3, 0000:c1:00.0",
+    ),
+    "xpu: sixteen": (
+        cards(*(Card(128 + n, f"{16 * n + 1:02x}", driver="xe") for n in range(16))),
+        of("xpu", *range(16), count=16),
+        ",".join(map(str, range(16))),
+        "device 15 of 16",
+    ),
+    "xpu: holes in the minors, the host's other cards in /sys": (
+        cards(Card(128, "1a", node=False), Card(131, "3b"), Card(133, "86", node=False), Card(140, "c1")),
+        of("xpu", 0, 1, count=2),
+        "0,1",
+        "0000:3b:00.0",
+    ),
+    "xpu: one promised and not handed over": (
+        cards(Card(128, "1a"), Card(129, "3b", node=False)),
+        of("xpu", 0, 1, count=2),
+        None,
+        "2 xpu devices expected, 1 found (0000:1a:00.0) by /dev/dri: the node's device plugin promised more",
+    ),
+    "xpu: integrated and discrete": (
+        cards(IGPU, Card(129, "3b", device="0x56c0")),
+        of("xpu", 1, count=2),
+        "1",
+        "GPUs of several kinds (PCI ids 0x46a6, 0x56c0): PyTorch leaves integrated ones out",
+    ),
+    "xpu: beside another vendor's": (
+        cards(Card(128, "1a", "0x1002"), Card(129, "3b"), Card(130, "86", "0x10de")),
+        of("xpu", 0, count=1),
+        "0",
+        "0000:3b:00.0",
+    ),
+    "xpu: tiles": (cards(Card(128, "1a")), of("xpu", 0), "0", "ZE_FLAT_DEVICE_HIERARCHY=FLAT (Max series: unless set)"),
+    "xpu: no /sys": (
+        lambda box: box.write("dev/dri/renderD128", ""),
+        of("xpu", 0),
+        None,
+        "0 found by /dev/dri: was the resource requested, does the node's container runtime hand devices over, "
+        "is its driver loaded? (/sys says nothing of renderD128)",
+    ),
+    "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu devices expected, 0 found by /dev/dri"),
+    "xpu: WSL": (
+        lambda box: box.write("dev/dxg", ""),
+        of("xpu", 0),
+        "0",
+        "xpu devices cannot be checked by this version",
+    ),
+    "xpu: descending": (
+        cards(Card(128, "1a"), Card(129, "3b")),
+        of("xpu", 1, 0),
+        None,
+        "devices [1, 0] cannot be put in that order: ZE_AFFINITY_MASK is a set. Ascending order, or isolation: process",
+    ),
+    "xpu: a product": (
+        cards(Card(128, "1a")),
+        of("xpu", 0, product=["Max_1550"]),
+        "0",
+        "/dev/dri does not say a product: it was not checked",
+    ),
+    "xpu: a PCI domain of five digits": (
+        cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0")),
+        of("xpu", 0),
+        "0",
+        "0000:f1:00.0",
+    ),
+    "rocm: one": (
+        both(lambda box: kfd(box, (0, "0"), (128, "51140")), cards(*amd((128, "c1")))),
+        of("rocm", 0, count=1),
+        "0",
+        "rocm device 0 of 1, 0000:c1:00.0 (KFD)",
+    ),
+    "rocm: eight, two CPU sockets": (
+        both(
+            lambda box: kfd(box, (0, "0"), (0, "0"), *((minor, f"{minor}1") for minor, _ in MI300)),
+            cards(*amd(*MI300)),
+        ),
+        of("rocm", 7, 2, count=8),
+        "7,2",
+        "0000:e5:00.0",
+    ),
+    "rocm: HSA's order is not PCI's": (
+        both(
+            lambda box: kfd(box, (0, "0"), (128, "1"), (129, "2"), (130, "3")),
+            cards(*amd((128, "c1"), (129, "0a"), (130, "3b"))),
+        ),
+        of("rocm", 2, 0, count=3, launcher="torchrun", processesPerNode=2),
+        "0,1",
+        "local rank 0 -> rocm device 2 of 3, 0000:c1:00.0 (KFD); local rank 1 -> rocm device 0 of 3, 0000:0a:00.0",
+    ),
+    "rocm: ten nodes are in the order of their numbers": (
+        both(
+            lambda box: kfd(box, *((0, "0") for _ in range(9)), (128, "1"), (129, "2")),
+            cards(*amd((128, "0a"), (129, "3b"))),
+        ),
+        of("rocm", 0, count=2),
+        "0",
+        "0000:0a:00.0",
+    ),
+    "rocm: the host's others in the topology": (
+        both(
+            lambda box: kfd(box, (0, "0"), (128, ""), (129, "2"), (130, "3")),
+            cards(Card(128, "0a", "0x1002"), Card(129, "1a", "0x1002", node=False), *amd((130, "3b"))),
+        ),
+        of("rocm", 0, count=1),
+        "0",
+        "0000:3b:00.0",
+    ),
+    "rocm: partitions of one GPU": (
+        both(
+            lambda box: kfd(box, (0, "0"), *((128 + n, f"{n + 1}") for n in range(4))),
+            cards(*amd(*((128 + n, "05") for n in range(4)))),
+        ),
+        of("rocm", 3, 1, count=4),
+        "3,1",
+        "rocm device 3 of 4",
+    ),
+    "rocm: no PCI addresses": (
+        both(lambda box: kfd(box, (0, "0"), (128, "1"), (129, "2")), cards(*amd((128, ""), (129, "3b")))),
+        of("rocm", 1, 0),
+        "1,0",
+        "/sys does not say every PCI address: counted in HSA's own order",
+    ),
+    "rocm: no /dev/kfd": (
+        both(lambda box: kfd(box, (128, "1"), control=False), cards(*amd((128, "c1")))),
+        of("rocm", 0),
+        None,
+        "0 found by KFD: was the resource requested, does the node's container runtime hand devices over, "
+        "is its driver loaded? (/dev/kfd is not in this container)",
+    ),
+    "rocm: beside another vendor's": (
+        both(
+            lambda box: kfd(box, (0, "0"), (129, "1")),
+            cards(IGPU, *amd((129, "c1"))),
+            lambda box: box.gpus(Gpu(0, "0000:0a:00.0")),
+        ),
+        of("rocm", 0, count=1),
+        "0",
+        "0000:c1:00.0",
+    ),
+    "rocm: properties cut short": (
+        both(
+            lambda box: kfd(box, (128, "1"), (129, "2")),
+            cards(*amd((128, "c1"), (129, "c2"))),
+            lambda box: box.write("sys/class/kfd/kfd/topology/nodes/1/properties", "drm_render_minor\n"),
+        ),
+        of("rocm", 0, 1, count=2),
+        None,
+        "2 rocm devices expected, 1 found (0000:c1:00.0) by KFD",
+    ),
+    "hpu: eight, modules against the names": (
+        lambda box: gaudi(box, *((n, 7 - n) for n in range(8))),
+        of("hpu", 2, 0, count=8),
+        "2,0",
+        "hpu device 2 of 8, 0000:05:00.0 + device 0 of 8, 0000:07:00.0 (/dev/accel)",
+    ),
+    "hpu: half a machine": (
+        lambda box: gaudi(box, (4, 6), (5, 4), (6, 7), (7, 5), host=(0, 1, 2, 3)),
+        of("hpu", 3, 0, count=4),
+        "7,4",
+        "0000:06:00.0",
+    ),
+    "hpu: a virtual machine's modules": (
+        lambda box: gaudi(box, (0, 1), (1, 4), (2, 5), (3, 2)),
+        of("hpu", 0, 1, 2, 3),
+        "1,2,4,5",
+        "",
+    ),
+    "hpu: two digits in a name": (lambda box: gaudi(box, (9, 9), (10, 10)), of("hpu", 1, 0), "10,9", ""),
+    "hpu: a device without a module id": (
+        lambda box: gaudi(box, (0, 0), (1, None)),
+        of("hpu", 0, 1, count=2),
+        None,
+        "2 hpu devices expected, 1 found (0000:00:00.0) by /dev/accel: the node's device plugin promised more than it "
+        "handed over; replicas of one shared device count once (/sys does not say the module of accel1)",
+    ),
+    "hpu: none": (lambda box: None, of("hpu", 0, count=1), None, "1 hpu devices expected, 0 found by /dev/accel"),
+    "npu: two of eight keep the host's numbers": (
+        both(numbered("davinci", 3, 11), lambda box: box.write("dev/davinci_manager", "")),
+        of("npu", 0, 1, count=2),
+        "0,1",
+        "npu device 0 of 2 + device 1 of 2 (/dev/davinci<N>)",
+    ),
+    "npu: what their numbers are is said": (
+        numbered("davinci", 3, 11),
+        of("npu", 0),
+        "0",
+        "device nodes davinci<N> have the numbers 3, 11 here, and the mask is taken to count from 0",
+    ),
+    "npu: sixteen": (numbered("davinci", *range(16)), of("npu", 0, 15, count=16), "0,15", ""),
+    "npu: descending": (numbered("davinci", 0, 1), of("npu", 1, 0), None, "ASCEND_RT_VISIBLE_DEVICES is a set"),
+    "npu: one short": (
+        numbered("davinci", 0),
+        of("npu", 0, 1, count=2),
+        None,
+        "2 npu devices expected, 1 found by /dev/davinci<N>: the node's device plugin promised more",
+    ),
+    "mlu: four": (
+        both(numbered("cambricon_dev", 0, 1, 2, 3), numbered("cambricon_ctl", 0)),
+        of("mlu", 1, 3, count=4),
+        "1,3",
+        "mlu device 1 of 4 + device 3 of 4 (/dev/cambricon_dev<N>)",
+    ),
+    "mlu: none": (numbered("cambricon_ctl", 0), of("mlu", 0), None, "0 found by /dev/cambricon_dev<N>"),
+    "neuron: cannot be checked": (numbered("neuron", 0), of("neuron", 0), "0", "neuron devices cannot be checked"),
+    "tpu: cannot be checked": (numbered("accel", 0), of("tpu", 0), "0", "tpu devices cannot be checked"),
+}
+MASKS = {
+    "xpu": "ZE_AFFINITY_MASK",
+    "rocm": "HIP_VISIBLE_DEVICES",
+    "hpu": "HABANA_VISIBLE_MODULES",
+    "npu": "ASCEND_RT_VISIBLE_DEVICES",
+    "mlu": "MLU_VISIBLE_DEVICES",
+    "neuron": "NEURON_RT_VISIBLE_CORES",
+    "tpu": "TPU_VISIBLE_CHIPS",
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layout(name: str, box: Box) -> None:
+    lay_out, expect, mask, said = LAYOUTS[name]
+    lay_out(box)
+    end = box.start(expect=expect)
+    assert said in end.err
+    if mask is None:
+        assert (end.status, end.out) == (78, "")
+        assert end.message.startswith("k8sel: node box: ")
+    else:
+        assert end.env[MASKS[expect["accelerator"]]] == mask
+        assert not end.message
+
+
+def test_masks_count_by_pci_address_on_xpu(box: Box) -> None:
+    drm(box, Card(128, "1a"))
+    assert box.start(expect=of("xpu", 0)).env["ZE_ENABLE_PCI_ID_DEVICE_ORDER"] == "1"
+
+
+def test_an_order_that_a_set_cannot_write_with_a_mask_for_each_process(box: Box) -> None:
+    drm(box, Card(128, "1a"), Card(129, "3b"))
+    expect = of("xpu", 1, 0, launcher="torchrun", processesPerNode=2, isolation="process")
+    launcher = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}
+    ranks = [box.start("rank", "env", expect=expect, env={**launcher, "LOCAL_RANK": rank}).env for rank in "01"]
+    assert [env["ZE_AFFINITY_MASK"] for env in ranks] == ["1", "0"]
+
+
+def test_one_mask_only_on_rocm(box: Box) -> None:
+    kfd(box, (128, "1"), (129, "2"))
+    drm(box, *amd((128, "c1"), (129, "c2")))
+    good = box.start(expect=of("rocm", 1, 0))
+    assert (good.env["HIP_VISIBLE_DEVICES"], "ROCR_VISIBLE_DEVICES" in good.env) == ("1,0", False)
+    for name in ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
+        end = box.start(expect=of("rocm", 1, 0), env={name: "0,1"})
+        assert end.status == 78
+        assert (
+            f"{name}=0,1 is set, and HIP_VISIBLE_DEVICES would count within it: take it out of the image" in end.message
+        )
+
+
+def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:
+    gaudi(box, (0, 4), (1, 5), (2, 6), (3, 7))
+    plugin = {"HABANA_VISIBLE_DEVICES": "0,1,2,3", "HABANA_VISIBLE_MODULES": "5,7,4,6"}
+    assert box.start(expect=of("hpu", 2, 0, count=4), env=plugin).env["HABANA_VISIBLE_MODULES"] == "6,4"
+    end = box.start(expect=of("hpu", 2, 0, count=4), env={**plugin, "HABANA_VISIBLE_MODULES": "0,1"})
+    assert end.status == 78
+    assert "HABANA_VISIBLE_MODULES=0,1 is set already, and the job says 6,4" in end.message
+    assert "HLS_MODULE_ID=3 is set" in box.start(expect=of("hpu", 0), env={"HLS_MODULE_ID": "3"}).message
+
+
+def test_without_a_look_no_module_is_known(box: Box) -> None:
+    gaudi(box, (0, 4))
+    end = box.start(expect=of("hpu", 0, check="off"))
+    assert "HABANA_VISIBLE_MODULES" not in end.env
+
+
+def test_going_on_with_fewer_modules(box: Box) -> None:
+    gaudi(box, (0, 4), (1, 5))
+    end = box.start(expect=of("hpu", 3, 1, count=4, check="warn"))
+    assert end.env["HABANA_VISIBLE_MODULES"] == "5"
+
+
+def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None:
+    drm(box, Card(128, "1a"), *amd((129, "c1")))
+    kfd(box, (129, "1"))
+    gaudi(box, (0, 4))
+    numbered("davinci", 0)(box)
+    numbered("cambricon_dev", 1)(box)
+    box.nodes(2)
+    end = box.start(expect={"accelerator": "cpu", "devices": []})
+    (note,) = [line for line in end.err.splitlines() if "hidden from the program" in line]
+    for path in ("nvidia2", "dri/renderD128", "dri/renderD129", "accel/accel0", "davinci0", "cambricon_dev1"):
+        assert f"{box.root}/dev/{path}" in note

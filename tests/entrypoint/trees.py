@@ -1,0 +1,61 @@
+"""Other vendors' machines as trees of /dev and /sys, as their drivers lay them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from entrypoint.machines import Box
+
+
+@dataclass(frozen=True)
+class Card:
+    """A device behind a render node: of the host in /sys, of this container too if it has its node."""
+
+    minor: int
+    bus: str  # "3b" for 0000:3b:00.0, or a whole address; "": the kernel does not say
+    vendor: str = "0x8086"
+    device: str = "0x0bd5"
+    node: bool = True
+    driver: str = "i915"
+
+
+def drm(box: Box, *cards: Card) -> None:
+    box.write("dev/dri/by-path/pci-0000:00:00.0-render", "")
+    for card in cards:
+        if card.node:
+            box.write(f"dev/dri/renderD{card.minor}", "")
+            box.write(f"dev/dri/card{card.minor - 128}", "")
+        folder = f"sys/class/drm/renderD{card.minor}/device"
+        box.write(f"{folder}/vendor", f"{card.vendor}\n")
+        box.write(f"{folder}/device", f"{card.device}\n")
+        address = card.bus if ":" in card.bus else f"0000:{card.bus}:00.0"
+        box.write(f"{folder}/uevent", f"DRIVER={card.driver}\n" + (f"PCI_SLOT_NAME={address}\n" if card.bus else ""))
+
+
+def kfd(box: Box, *nodes: tuple[int, str], control: bool = True) -> None:
+    """KFD's topology, (render minor, gpu_id) by node: minor 0 is a CPU, an empty gpu_id one that cannot be read."""
+    if control:
+        box.write("dev/kfd", "")
+    for number, (minor, gpu) in enumerate(nodes):
+        folder = f"sys/class/kfd/kfd/topology/nodes/{number}"
+        if gpu:
+            box.write(f"{folder}/gpu_id", f"{gpu}\n")
+        box.write(
+            f"{folder}/properties", f"cpu_cores_count 0\nsimd_count 304\ndrm_render_minor {minor}\nvendor_id 4098\n"
+        )
+
+
+def amd(*cards: tuple[int, str]) -> list[Card]:
+    return [Card(minor, bus, "0x1002", "0x74a1", driver="amdgpu") for minor, bus in cards]
+
+
+def gaudi(box: Box, *modules: tuple[int, int | None], host: tuple[int, ...] = ()) -> None:
+    """(N of accel<N>, module id); ``host``: shown by /sys alone."""
+    for number, module in modules:
+        box.write(f"dev/accel/accel{number}", "")
+        box.write(f"dev/accel/accel_controlD{number}", "")
+        if module is not None:
+            box.write(f"sys/class/accel/accel{number}/device/module_id", f"{module}\n")
+            box.write(f"sys/class/accel/accel{number}/device/pci_addr", f"0000:{number:02x}:00.0\n")
+    for number in host:
+        box.write(f"sys/class/accel/accel{number}/device/module_id", f"{number}\n")
