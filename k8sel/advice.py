@@ -108,14 +108,16 @@ def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
 
 
 def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    """training-operator's ExitCode and a batch Job's backoffLimit, which know nothing of a check."""
     if not spec.policy.backoff_limit:
         return
+    path = ("policy", "backoffLimit")
     if spec.target == "MPIJob":
-        message = "the launcher is started again after any failure, a failed check too"
-        yield _warning(("policy", "backoffLimit"), message, "0")
-    elif spec.launcher != "python":
-        message = "pods are started again only after a status of 128 or more, and torchrun ends with 1"
-        yield _warning(("policy", "backoffLimit"), message, "maxRestarts restarts the processes")
+        yield _warning(path, "the launcher is started again after any failure, a failed check too", "0")
+        return
+    final, way = ("a Python error", "launcher: torchrun, and ") if spec.launcher == "python" else ("torchrun", "")
+    message = f"pods are started again only after a status of 128 or more, and {final} ends with 1"
+    yield _warning(path, message, f"{way}maxRestarts restarts the processes")
 
 
 def _listed(numbers: list[int]) -> str:

@@ -31,7 +31,7 @@ MEMORY = {"sharedMemory": "1Gi"}
         ({"type": "cpu"}, {"resources": {"cpu": 4}}, []),
         ({"type": "cpu"}, {"resources": {"cpu": 4}, "launcher": "accelerate"}, ["launcher"]),
         (CUDA, {**MEMORY, "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
-        (CUDA, {"launcher": "python", "policy": {"backoffLimit": 1}}, []),
+        (CUDA, {"launcher": "python", "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
         (CUDA, {**MEMORY, "launcher": "mpirun", "policy": {"backoffLimit": 1}}, ["policy.backoffLimit"]),
         (CUDA, {**MEMORY, "launcher": "mpirun", "podSecurityContext": {"runAsUser": 1000}}, []),
     ],

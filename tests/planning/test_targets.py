@@ -32,6 +32,20 @@ def test_the_number_of_processes_is_a_string() -> None:
     assert emit(CUDA)["spec"]["nprocPerNode"] == "2"
 
 
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_restarts_are_torchruns_own_and_need_no_elastic_policy(restarts: int) -> None:
+    assert "elasticPolicy" not in emit(CUDA, nodes=2, policy={"maxRestarts": restarts})["spec"]
+
+
+@pytest.mark.parametrize(("nodes", "processes"), [(1, 1), (3, 2)])
+def test_an_mpijob_has_the_plans_numbers(nodes: int, processes: int) -> None:
+    spec = emit({"type": "cuda", "count": processes}, launcher="mpirun", nodes=nodes)["spec"]
+    found = {name: replica["replicas"] for name, replica in spec["mpiReplicaSpecs"].items()}
+
+    assert (spec["slotsPerWorker"], found) == (processes, {"Launcher": 1, "Worker": nodes})
+    assert {replica["restartPolicy"] for replica in spec["mpiReplicaSpecs"].values()} == {"Never"}
+
+
 @pytest.mark.parametrize(("backoff", "policy"), [(0, "Never"), (2, "ExitCode")])
 def test_a_wrong_allotment_is_not_tried_again(backoff: int, policy: str) -> None:
     master = replicas(emit(CUDA, policy={"backoffLimit": backoff}))["Master"]
