@@ -25,6 +25,8 @@ def utf8() -> None:
 
 def lost(error: OSError) -> str:
     """What to say of output that could not be written; what is still to come goes nowhere, and so fails no more."""
+    if error.filename is not None:  # as `--install-completion` writes
+        return f"k8sel: {error.filename} cannot be written: {error.strerror}"
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return f"k8sel: standard output cannot be written: {error.strerror}. Nothing that it holds is complete"

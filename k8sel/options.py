@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.rules.common import bare, did_you_mean, not_supported
+from k8sel.rules.common import bare, did_you_mean, duplicate, not_supported
 
 if TYPE_CHECKING:
     from k8sel.load import Job
@@ -51,9 +52,22 @@ def read(files: Sequence[str]) -> list[Job]:
             jobs += load(text(file), "<stdin>" if file == "-" else file)
         except SpecError as error:
             problems += error.problems
+    problems += _same_names(jobs)
     if problems:
         raise SpecError(problems)
     return jobs
+
+
+def _same_names(jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Jobs of one name, from two files, would be one job on the cluster: the first, and a refusal half-way."""
+    seen: dict[tuple[str | None, str], Job] = {}
+    path = ("metadata", "name")
+    for job in jobs:
+        metadata = job.file.metadata
+        first = seen.setdefault((metadata.namespace, metadata.name), job)
+        if first is not job:
+            message = f"the job at {first.document.locate(path)} is called {metadata.name} too"
+            yield replace(duplicate(path, message, "another name"), location=job.document.locate(path))
 
 
 def text(file: str) -> bytes:
@@ -63,8 +77,17 @@ def text(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        hint = _READ_HINTS.get(error.errno or 0, "name a file that can be read")
+        hint = _nearest_file(file) or _READ_HINTS.get(error.errno or 0, "name a file that can be read")
         raise usage(f"{bare(file)} cannot be read: {error.strerror}", hint) from None
+
+
+def _nearest_file(file: str) -> str:
+    """The file beside it that was probably meant."""
+    path = Path(file)
+    if path.exists() or not path.parent.is_dir():
+        return ""
+    near = did_you_mean(path.name, [each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml")])
+    return near.replace("did you mean ", f"did you mean {path.parent}/" if path.parent.name else "did you mean ")
 
 
 def _standard_input() -> bytes:

@@ -11,6 +11,10 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOB = EXAMPLES / "ordered-torchrun.yaml"
+QUOTED = """\
+{apiVersion: k8sel.dev/v1alpha1, kind: AcceleratedJob, metadata: {name: a}, spec: {image: a, launcher: python,
+ command: [python, -c, "print('a b')", $HOME, 'it is "it"', x=1], accelerator: {type: cpu}}}
+"""
 COMMANDS = ["init", "schema", "validate", "plan", "render", "apply", "delete", "status", "logs", "run"]
 
 
@@ -89,13 +93,58 @@ def test_a_missing_file_is_a_message() -> None:
     )
 
 
+def test_a_misspelt_file_is_told_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "train-job.yaml").write_text(JOB.read_text())
+    for given, meant in (
+        ("train-jobs.yaml", "train-job.yaml"),
+        (f"{tmp_path}/trainjob.yml", f"{tmp_path}/train-job.yaml"),
+    ):
+        result = k8sel("plan", given, cwd=tmp_path)
+        assert result.returncode == 2
+        assert result.stderr.endswith(f"No such file or directory. Hint: did you mean {meant}?\n")
+
+
+def test_a_folder_is_no_file() -> None:
+    assert k8sel("plan", str(EXAMPLES)).stderr == (
+        f"invalid: {EXAMPLES} cannot be read: Is a directory. Hint: name the files in it\n"
+    )
+
+
+def test_jobs_of_one_name_in_two_files_are_refused(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(JOB.read_text())
+    result = k8sel("render", "-q", "a.yaml", "b.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: another name.\n"
+    ).replace("name.\n", "name\n")
+
+
+def test_plan_takes_several_files() -> None:
+    shown = k8sel("plan", "-q", str(JOB), str(EXAMPLES / "mpi.yaml")).stdout
+    assert [line.split(":")[0] for line in shown.splitlines() if " processes by " in line] == ["finetune", "simulate"]
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda example: example.name)
+def test_every_example_has_a_plan_as_json(example: Path) -> None:
+    assert json.loads(k8sel("plan", "-q", "-o", "json", str(example)).stdout)["nodes"]
+
+
+def test_the_plans_command_can_be_pasted() -> None:
+    shown = k8sel("plan", "-q", str(EXAMPLES / "accelerate.yaml")).stdout.splitlines()[-1]
+    assert "--machine_rank $(PET_NODE_RANK) " in shown
+    assert k8sel("plan", "-q", "-", text=QUOTED).stdout.splitlines()[-1] == (
+        """command: python -c "print('a b')" '$HOME' 'it is "it"' x=1"""
+    )
+
+
 def test_a_wrong_choice_names_the_allowed_ones() -> None:
     result = k8sel("render", "-o", "xml", str(JOB))
     assert (result.returncode, result.stderr) == (2, '-o: not supported: "xml" is not one of yaml, json.\n')
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    command = f"{sys.executable} -m k8sel render -q {' '.join([str(JOB)] * 50)} | head -n 1"
+    command = f"{sys.executable} -m k8sel render -q {EXAMPLES}/*.yaml | head -n 1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert result.stderr == ""
 

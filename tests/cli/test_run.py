@@ -88,6 +88,20 @@ def test_the_printed_line_can_be_pasted() -> None:
     assert pasted.stdout == '$HOME; `id` it\'s "me"\n'
 
 
+def test_a_command_is_printed_also_where_its_launcher_is_not(tmp_path: Path) -> None:
+    (tmp_path / "python3").symlink_to(sys.executable)
+    text = job("python", "train.py", launcher="accelerate", accelerator={"type": "cuda", "count": 2})
+    result = run("-q", "--print", "-", env={**CLEAN, "PATH": str(tmp_path)}, text=text)
+    assert result.returncode == 0
+    assert "accelerate launch " in result.stdout
+
+
+def test_a_working_directory_that_is_not_here_is_named() -> None:
+    result = run("-", text=job("python3", "-c", "pass", workingDir="/no/such/folder"))
+    assert result.returncode == 1
+    assert "spec.workingDir is /no/such/folder, which this machine cannot enter: No such file" in result.stderr
+
+
 def test_several_nodes_need_a_word() -> None:
     text = job("python3", "-c", "print('ran')", nodes=2)
     refused = run("-", text=text)

@@ -149,3 +149,13 @@ def test_bash_completes(words: str, offered: list[str]) -> None:
     env = {**os.environ, "_K8SEL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(index)}
     done = subprocess.run([Path(sys.executable).parent / "k8sel"], env=env, capture_output=True, text=True, check=False)
     assert done.stdout.split() == offered
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("no folder")
+    command = [str(Path(sys.executable).parent / "k8sel"), "--install-completion", "bash"]
+    env = {**os.environ, "HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"k8sel: {tmp_path / 'home'}")
+    assert "standard output" not in done.stderr
