@@ -9,11 +9,10 @@ import ast
 from collections.abc import Iterator
 
 
-def stripped(source: str, package: str) -> str:
-    """``source`` without docstrings, comments, annotations and imports for type checkers, and with few spaces.
+def stripped(source: str) -> str:
+    """``source`` without docstrings, comments, annotations and imports for type checkers; one space a level.
 
-    Imports become relative to ``package``, which is shorter. Lines keep their numbers: an error of the program names
-    its line.
+    Lines keep their numbers: an error of the program names its line.
     """
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
@@ -24,25 +23,10 @@ def stripped(source: str, package: str) -> str:
     lines = source.encode().split(b"\n")  # ast counts columns in bytes
     for number, first, last in sorted((cut for node in nodes for cut in _annotations(node, lines)), reverse=True):
         lines[number - 1] = lines[number - 1][:first] + lines[number - 1][last:]
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            lines[node.lineno - 1] = _relative(lines[node.lineno - 1], node.module, package)
     for number, line in enumerate(lines, start=1):
-        lean = _lean(line) if number in text else _dense(line)
-        lines[number - 1] = b"" if number in dead else line if number in inside else lean
+        code = line if number in text else line.partition(b"  # ")[0]  # ruff puts two spaces before such a comment
+        lines[number - 1] = b"" if number in dead else line if number in inside else _lean(code)
     return b"\n".join(lines).decode()
-
-
-def _relative(line: bytes, module: str, package: str) -> bytes:
-    """An import of ``module`` as ``package`` can write it; of another program's module, unchanged."""
-    dots = ""
-    while package:
-        dots += "."
-        if module == package or module.startswith(f"{package}."):
-            short = dots + module[len(package) + 1 :]
-            return line.replace(f"from {module} ".encode(), f"from {short} ".encode())
-        package = package.rpartition(".")[0]
-    return line
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -116,14 +100,6 @@ def _annotations(node: ast.AST, lines: list[bytes]) -> Iterator[tuple[int, int, 
 def _cut(start: ast.arg | ast.expr | ast.stmt, column: int, end: ast.expr) -> Iterator[tuple[int, int, int]]:
     if start.lineno == end.end_lineno:  # one over several lines stays, as it does no harm
         yield start.lineno, column, end.end_col_offset or column
-
-
-def _dense(line: bytes) -> bytes:
-    """A line without text in it: its comment goes, and the spaces around what needs none."""
-    code = _lean(line.partition(b"  # ")[0])  # ruff puts two spaces before such a comment
-    for sign in (b",", b"=", b":", b"==", b"!=", b"|", b"+"):
-        code = code.replace(b" " + sign + b" ", sign).replace(sign + b" ", sign)
-    return code
 
 
 def _lean(line: bytes) -> bytes:

@@ -1,20 +1,22 @@
 """The entrypoint as one file: a zipapp that any Python >= 3.9 runs.
 
-Pure: the same bytes from the same sources, on every machine and Python. Stored, not deflated, because zlib's builds
-differ in their output, and because start-up is quicker.
+Pure: the same bytes from the same sources, on every machine and Python.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
+import struct
+import zlib
 from pathlib import Path
 
+from k8sel.deflate import deflated
 from k8sel.entrypoint import tables
 from k8sel.stripped import stripped
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
+_TIME = (0, 1 << 5 | 1)  # 1980-01-01, the earliest that a zip can say
+_STORED, _DEFLATED = 0, 8
+_UNIX = 3  # whatever builds it
 _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
@@ -27,32 +29,21 @@ def build() -> bytes:
     for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi)):
         table = json.loads(package.joinpath("data", name).read_bytes())
         content[f"k8sel/data/{name}"] = json.dumps(strip(table), separators=(",", ":"), sort_keys=True).encode()
-    return _SHEBANG + _zip(content)
+    return _zip(content)
 
 
 def _sources(folder: Path, prefix: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    package = prefix.strip("/").replace("/", ".")
     for item in folder.iterdir():
         if item.is_dir() and item.name != "__pycache__":
             found.update(_sources(item, f"{prefix}{item.name}/"))
         elif item.name.endswith(".py"):
-            found[prefix + item.name] = stripped(item.read_text(encoding="utf-8"), package).encode()
+            found[prefix + item.name] = stripped(item.read_text(encoding="utf-8")).encode()
     return found
 
 
 def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {name: _row(row) for name, row in table.items()}
-
-
-def _row(row: dict[str, object]) -> dict[str, object]:
-    """What a start reads of a row: what it does not have is left out, and so are variables that it says elsewhere."""
-    order = row["orderEnv"]
-    assert isinstance(order, dict)
-    assert isinstance(row["ownedEnv"], list)
-    said = {row["exposureEnv"], row["maskEnv"], *(name for variables in order.values() for name in variables)}
-    fields = {**row, "ownedEnv": [name for name in row["ownedEnv"] if name not in said]}
-    return {field: fields[field] for field in tables.FIELDS if fields[field]}
+    return {name: {field: row[field] for field in tables.FIELDS} for name, row in table.items()}
 
 
 def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -60,14 +51,19 @@ def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
 
 
 def _zip(content: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(content):
-            entry = zipfile.ZipInfo(name, _TIME)
-            entry.create_system = 3  # Unix, whatever builds it
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content[name])
-    return buffer.getvalue()
+    """The shebang and a zip of ``content``. By hand, as zipfile compresses with whichever zlib there is."""
+    files, index = _SHEBANG, b""
+    for name in sorted(content):
+        data, path = content[name], name.encode()
+        packed = deflated(data)
+        method = _STORED if packed is None else _DEFLATED
+        sizes = zlib.crc32(data), len(data if packed is None else packed), len(data)
+        common = struct.pack("<HHHHHIIIH", 20, 0, method, *_TIME, *sizes, len(path))
+        index += b"PK\1\2" + struct.pack("<BB", 20, _UNIX) + common
+        index += struct.pack("<HHHHII", 0, 0, 0, 0, 0o100644 << 16, len(files)) + path
+        files += b"PK\3\4" + common + struct.pack("<H", 0) + path + (data if packed is None else packed)
+    end = struct.pack("<HHHHIIH", 0, 0, len(content), len(content), len(index), len(files), 0)
+    return files + index + b"PK\5\6" + end
 
 
 # Has to parse on any Python, Python 2 included: it is what says that Python is too old.

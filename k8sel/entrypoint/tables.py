@@ -31,13 +31,12 @@ class Row:
 
 
 FIELDS = tuple(Row.__annotations__)[1:]
-_LACKING: dict[str, Any] = {"maskOrdered": False, "maskHide": {}, "orderEnv": {}, "ownedEnv": []}  # else None
 
 
 def accelerators() -> dict[str, Row]:
     """Every row of the table, by name."""
     rows = _table("accelerators.json")
-    return {name: Row(name, *(row.get(field, _LACKING.get(field)) for field in FIELDS)) for name, row in rows.items()}
+    return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
 
 
 def mpi() -> dict[str, dict[str, Any]]:

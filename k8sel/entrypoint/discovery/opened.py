@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-from k8sel.entrypoint import forked
 from k8sel.entrypoint.lean import dumps, loads
 
 SECONDS = 1.0  # a driver may wake its device up first; a refusal comes at once
@@ -15,6 +14,8 @@ _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
 def refused(paths: list[str]) -> dict[str, str]:
     """Those that cannot be opened -> why. In a child process: opening a broken device may never end."""
+    from k8sel.entrypoint import forked
+
     try:
         reasons: dict[str, str] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS)) if paths else {}
     except forked.Failed:
