@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from k8sel.errors import Kind, Problem, SpecError
+from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.rules.common import bare, did_you_mean, duplicate, not_supported
 
 if TYPE_CHECKING:
@@ -66,8 +66,15 @@ def _same_names(jobs: Iterable[Job]) -> Iterator[Problem]:
         metadata = job.file.metadata
         first = seen.setdefault((metadata.namespace, metadata.name), job)
         if first is not job:
-            message = f"the job at {first.document.locate(path)} is called {metadata.name} too"
-            yield replace(duplicate(path, message, "another name"), location=job.document.locate(path))
+            yield _twice(first.document.locate(path), job.document.locate(path), metadata.name)
+
+
+def _twice(first: Location, second: Location, name: str) -> Problem:
+    if first == second:
+        message, hint = "this file is given twice", "give it once"
+    else:
+        message, hint = f"the job at {first} is called {name} too", "another name"
+    return replace(duplicate(("metadata", "name"), message, hint), location=second)
 
 
 def text(file: str) -> bytes:

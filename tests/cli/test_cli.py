@@ -116,8 +116,10 @@ def test_jobs_of_one_name_in_two_files_are_refused(tmp_path: Path) -> None:
     result = k8sel("render", "-q", "a.yaml", "b.yaml", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: another name.\n"
-    ).replace("name.\n", "name\n")
+        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: another name\n"
+    )
+    again = k8sel("render", "-q", "a.yaml", "a.yaml", cwd=tmp_path)
+    assert again.stderr == "a.yaml:6:9: metadata.name: duplicate: this file is given twice. Hint: give it once\n"
 
 
 def test_plan_takes_several_files() -> None:
