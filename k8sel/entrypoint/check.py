@@ -59,9 +59,8 @@ def _count(expectation: Expectation, row: Row, found: Found) -> list[str]:
     if number == exact or (exact is None and number >= least):
         return []
     wanted = str(exact) if exact is not None else f"{least} or more"
-    text = (
-        f"{wanted} {expectation.accelerator} devices expected, {number} found{_addresses(found.devices)} by {found.how}"
-    )
+    what = f"{expectation.accelerator} device{'' if wanted == '1' else 's'}"
+    text = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
     return [f"{text}: {_hint(number > (exact or least), number, row)}{_because(found)}"]
 
 

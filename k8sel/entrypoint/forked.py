@@ -14,7 +14,7 @@ from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Callable, NoReturn
+    from typing import Any, Callable, NoReturn
 
 _SUCCEEDED, _FAILED = b"+", b"-"
 
@@ -32,12 +32,31 @@ def call(function: Callable[[], str], seconds: float) -> str:
         signal.alarm(int(seconds) + 2)  # should this process be killed meanwhile, nobody else would end the child
         _run(function, writer)
     os.close(writer)
+    before = _on_sigterm(lambda number, frame: _end_both(child, number))
     try:
         answer = _read_all(reader, seconds)
     finally:
         os.close(reader)
         status = _end(child)
+        if before is not None:
+            _on_sigterm(before)
     return _judge(answer, status, seconds)
+
+
+def _on_sigterm(handler: Any) -> Any:
+    """Sets what SIGTERM does, and returns what it did; nothing in a thread, which may not."""
+    try:
+        return signal.signal(signal.SIGTERM, handler)
+    except ValueError:
+        return None
+
+
+def _end_both(child: int, number: int) -> None:
+    """Ends the child and this process, which as pid 1 would not end by itself, and whose command has not begun."""
+    os.kill(child, signal.SIGKILL)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
 
 
 def _run(function: Callable[[], str], writer: int) -> NoReturn:

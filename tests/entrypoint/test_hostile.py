@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from entrypoint.machines import Box, Gpu, devices, uuid
+from entrypoint.machines import Box, Gpu, devices, left_over, uuid
 from k8sel.entrypoint import byhand, protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
 from k8sel.entrypoint.protocol import Expectation
@@ -209,3 +210,16 @@ def test_a_long_report_stays_in_one_piece(capfd: pytest.CaptureFixture[str]) -> 
         found = json.loads(line.partition(report.MARK)[2])
         assert len(line.encode()) < 4096
         assert (found["node"], found["ok"], bool(found["problems"])) == ("w-0", fields["ok"], bool(fields["problems"]))
+
+
+def test_sigterm_while_the_driver_hangs_ends_both(nvml_box: Box) -> None:
+    words = [sys.executable, "-I", "-S", str(nvml_box.entrypoint / "entrypoint.pyz"), "--", "sleep", "77"]
+    environ = nvml_box.environ(devices(0, count=3), {"FAKE_NVML_HANG": "1"})
+    started = subprocess.Popen(words, env=environ)
+    mine = [str(nvml_box.entrypoint), "sleep 77"]
+    while len(left_over(mine)) < 2:  # the child that asks the driver
+        time.sleep(0.02)
+    started.terminate()
+    assert started.wait(2) == -signal.SIGTERM
+    time.sleep(0.2)
+    assert not left_over(mine)

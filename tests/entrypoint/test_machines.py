@@ -98,7 +98,7 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, count=1),
         None,
         "",
-        "1 cuda devices expected, 0 found by device nodes",
+        "1 cuda device expected, 0 found by device nodes",
     ),
     "more than asked for": (
         lambda box: box.gpus(Gpu(0, A), Gpu(1, B), Gpu(2, C)),

@@ -93,7 +93,7 @@ LAYOUTS: dict[str, Layout] = {
         "0 found by /dev/dri: was the resource requested, does the node's container runtime hand devices over, "
         "is its driver loaded? (/sys says nothing of renderD128)",
     ),
-    "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu devices expected, 0 found by /dev/dri"),
+    "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu device expected, 0 found by /dev/dri"),
     "xpu: WSL": (
         lambda box: box.write("dev/dxg", ""),
         of("xpu", 0),
@@ -228,7 +228,7 @@ LAYOUTS: dict[str, Layout] = {
         "2 hpu devices expected, 1 found (0000:00:00.0) by /dev/accel: the node's device plugin promised more than it "
         "handed over; replicas of one shared device count once (/sys does not say the module of accel1)",
     ),
-    "hpu: none": (lambda box: None, of("hpu", 0, count=1), None, "1 hpu devices expected, 0 found by /dev/accel"),
+    "hpu: none": (lambda box: None, of("hpu", 0, count=1), None, "1 hpu device expected, 0 found by /dev/accel"),
     "npu: two of eight keep the host's numbers": (
         both(numbered("davinci", 3, 11), lambda box: box.write("dev/davinci_manager", "")),
         of("npu", 0, 1, count=2),
