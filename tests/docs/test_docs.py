@@ -66,7 +66,7 @@ def test_the_entrypoints_page_says_what_it_says_itself() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "devices expected, ",
+        " expected, ",
         "this container holds devices that it did not ask for",
         " is set already",
         "the image has no python3",
