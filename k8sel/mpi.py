@@ -16,7 +16,8 @@ from k8sel.plan import Argv, Devices, MpiPlan
 from k8sel.spec import Spec
 
 MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel gives out by itself
-MASTER = ("MASTER_ADDR", "MASTER_PORT")
+# Of every rank, beside what the job file says. Unbuffered as under a PyTorchJob: hydra's pipes hold lines back.
+CONSTANTS = {"MASTER_PORT": MASTER_PORT, "PYTHONUNBUFFERED": "1"}
 
 # $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks.
 SSHD = (
@@ -80,8 +81,8 @@ def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
 
 
 def _exports(mpi: Mpi, spec: Spec) -> Argv:
-    own = MASTER if spec.entrypoint.mode == "none" else (VARIABLE, *MASTER)
-    names = [*own, *(variable.name for variable in spec.env)]
+    expected = () if spec.entrypoint.mode == "none" else (VARIABLE,)
+    names = dict.fromkeys((*expected, "MASTER_ADDR", *CONSTANTS, *(variable.name for variable in spec.env)))
     if mpi.export_list:
         return (mpi.export, ",".join(names))
     return tuple(word for name in names for word in (mpi.export, name))

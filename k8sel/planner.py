@@ -96,7 +96,7 @@ def _settled(spec: Spec, held: Devices) -> dict[str, str]:
 def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]:
     constants = {**held.exposure_env, **_settled(spec, held)}
     if spec.launcher == "mpirun":
-        constants |= {"MASTER_ADDR": _master(job, door), "MASTER_PORT": mpi.MASTER_PORT}
+        constants |= {"MASTER_ADDR": _master(job, door), **mpi.CONSTANTS}
     if spec.launcher == "accelerate" and launch.through_torchrun(spec):
         constants["ACCELERATE_USE_CPU"] = "true"
     return env.merge(env.constants(constants), env.entries(spec.env))

@@ -75,7 +75,7 @@ def container(plan: JobPlan, program: Program, fields: Fragment, config_map: str
         **({"env": entries} if entries else {}),
         **_taken(fields, "resources"),
         **({"volumeMounts": mounts} if mounts else {}),
-        **({"readinessProbe": _listening(program.ready_port)} if program.ready_port else {}),
+        **({"startupProbe": _listening(program.ready_port)} if program.ready_port else {}),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **_taken(fields, "securityContext"),
     }
@@ -89,7 +89,8 @@ def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
 
 
 def _listening(port: int) -> Object:
-    return {"tcpSocket": {"port": port}, "periodSeconds": 2}
+    """Ready once it listens. Not asked again: a readiness probe would leave lines in sshd's log as long as it runs."""
+    return {"tcpSocket": {"port": port}, "periodSeconds": 2, "failureThreshold": 60}
 
 
 def _taken(fields: Fragment, name: str) -> Object:

@@ -57,3 +57,12 @@ def test_a_deleted_jobs_ranks_can_still_save(cluster: Cluster, namespace: str, t
 def started(cluster: Cluster, namespace: str) -> int:
     """How many ranks wait for their end."""
     return cluster.k8sel("logs", "--no-follow", "saver", "-n", namespace, check=False).stdout.count("ready\n")
+
+
+def test_a_worker_that_cannot_start_sshd_is_named(cluster: Cluster, namespace: str) -> None:
+    file = job("bare", cluster, **CPU, launcher="mpirun", image=cluster.images.nopython)
+    cluster.k8sel("apply", "-q", "-n", namespace, "-", input=file)
+    await_(
+        lambda: "/usr/sbin/sshd: not found" in cluster.k8sel("status", "bare", "-n", namespace, check=False).stdout,
+        what="the worker's message",
+    )

@@ -148,7 +148,8 @@ def test_open_mpi_is_told_hosts_and_ssh_options_by_flags_that_4_and_5_have() -> 
         "mpirun --allow-run-as-root --hostfile /etc/mpi/hostfile -n 4 -N 2 --bind-to none --mca plm_rsh_args"
         " -p 2222 -i /root/.ssh/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
         " -o LogLevel=ERROR -o ConnectionAttempts=10"
-        " -x K8SEL_EXPECT -x MASTER_ADDR -x MASTER_PORT -x A /bin/sh /k8sel/entrypoint rank -- python train.py"
+        " -x K8SEL_EXPECT -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x A"
+        " /bin/sh /k8sel/entrypoint rank -- python train.py"
     )
 
 
@@ -165,7 +166,7 @@ def test_hydra_is_started_behind_env_since_the_operator_sets_the_variable_too(
     assert launch[1].startswith(f"{variable}=-p 2222 -i /root/.ssh/id_rsa ")
     assert launch[2:11] == (
         *("mpiexec.hydra", "-f", "/etc/mpi/hostfile", "-n", "4", "-ppn", "2"),
-        *("-genvlist", "K8SEL_EXPECT,MASTER_ADDR,MASTER_PORT,A"),
+        *("-genvlist", "K8SEL_EXPECT,MASTER_ADDR,MASTER_PORT,PYTHONUNBUFFERED,A"),
     )
 
 
@@ -203,3 +204,11 @@ def test_without_the_entrypoint_mpirun_carries_the_threads_too() -> None:
 
 def test_hiding_values_cross_ssh() -> None:
     assert "CUDA_VISIBLE_DEVICES=" in plan(CPU, launcher="mpirun").launch
+
+
+def test_a_variable_of_the_file_is_sent_once() -> None:
+    given = [{"name": "PYTHONUNBUFFERED", "value": ""}]
+    job = plan(CUDA, launcher="mpirun", env=given)
+
+    assert job.launch.count("PYTHONUNBUFFERED") == 1
+    assert [entry for entry in job.env if entry["name"] == "PYTHONUNBUFFERED"] == given

@@ -132,6 +132,13 @@ def test_the_users_capabilities_come_beside_those_of_sshd() -> None:
     assert context["capabilities"]["add"] == ["NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT", "IPC_LOCK"]
 
 
+def test_a_node_is_ready_once_its_sshd_listens_and_is_not_asked_again() -> None:
+    worker = container(emit(CUDA, launcher="mpirun", mpi={"sshPort": 2200})["spec"]["mpiReplicaSpecs"]["Worker"])
+
+    assert worker["startupProbe"]["tcpSocket"] == {"port": 2200}
+    assert "readinessProbe" not in worker
+
+
 def test_no_text_of_the_job_file_is_part_of_a_shells_program() -> None:
     mpi = {"sshAuthMountPath": "/tmp/$(touch x);`y`"}
     one = container(emit(CUDA, launcher="mpirun", mpi=mpi)["spec"]["mpiReplicaSpecs"]["Worker"])["command"]
