@@ -38,8 +38,8 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Waits for the cluster's end, in the process that outlives the others."""
+    machine.leave()
     if not hasattr(config, "workerinput"):
-        machine.leave()
         machine.await_end()
 
 

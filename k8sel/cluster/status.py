@@ -77,11 +77,13 @@ def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[
     except ClusterError:
         return []
     uids = {job.object["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in pods)}
-    return [event for event in events if _about(event["involvedObject"], uids, job.name)]
+    return [event for event in events if event["involvedObject"].get("uid") in uids or of_launcher(event, job)]
 
 
-def _about(subject: Object, uids: set[str], job: str) -> bool:
-    return subject.get("uid") in uids or (subject.get("kind"), subject.get("name")) == ("Job", f"{job}-launcher")
+def of_launcher(event: Object, job: LiveJob) -> bool:
+    """Whether the event is about the batch Job that mpi-operator makes; an earlier job's of this name is not ours."""
+    subject, created = event["involvedObject"], job.object["metadata"]["creationTimestamp"]
+    return (subject.get("kind"), subject.get("name")) == ("Job", f"{job.name}-launcher") and _when(event) >= created
 
 
 def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), now: datetime | None = None) -> Status:

@@ -10,7 +10,7 @@ import pytest
 
 from k8sel.cluster.jobs import LiveJob
 from k8sel.cluster.kinds import JOB_KINDS
-from k8sel.cluster.status import Status, read
+from k8sel.cluster.status import Status, of_launcher, read
 
 CREATED = datetime(2026, 1, 1, tzinfo=timezone.utc)
 Object = dict[str, Any]
@@ -152,3 +152,16 @@ def test_pods_are_listed_by_role_and_number() -> None:
     pods[0]["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "10"
     found: Status = read(job(), pods)
     assert [each.node for each in found.pods] == ["job-launcher", "job-master-0", "job-worker-2", "job-worker-10"]
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "ours"),
+    [
+        ("job-launcher", "2026-01-01T00:00:05Z", True),
+        ("job-launcher", "2025-12-31T23:59:59Z", False),  # of a job that had this name before
+        ("other-launcher", "2026-01-01T00:00:05Z", False),
+    ],
+)
+def test_an_earlier_jobs_events_explain_nothing(name: str, at: str, ours: bool) -> None:
+    event = {"involvedObject": {"kind": "Job", "name": name, "uid": "x"}, "lastTimestamp": at, "metadata": {}}
+    assert of_launcher(event, job(kind="MPIJob")) is ours
