@@ -94,6 +94,12 @@ LAYOUTS: dict[str, Layout] = {
         "is its driver loaded? (/sys says nothing of renderD128)",
     ),
     "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu device expected, 0 found by /dev/dri"),
+    "xpu: no PCI addresses": (
+        cards(Card(128, ""), Card(129, ""), Card(130, "86")),
+        of("xpu", 0, 2, count=3),
+        "0,2",
+        "/sys does not say every PCI address: counted in the driver's own order",
+    ),
     "xpu: WSL": (
         lambda box: box.write("dev/dxg", ""),
         of("xpu", 0),
@@ -173,7 +179,7 @@ LAYOUTS: dict[str, Layout] = {
         both(lambda box: kfd(box, (0, "0"), (128, "1"), (129, "2")), cards(*amd((128, ""), (129, "3b")))),
         of("rocm", 1, 0),
         "1,0",
-        "/sys does not say every PCI address: counted in HSA's own order",
+        "/sys does not say every PCI address: counted in the driver's own order",
     ),
     "rocm: no /dev/kfd": (
         both(lambda box: kfd(box, (128, "1"), control=False), cards(*amd((128, "c1")))),

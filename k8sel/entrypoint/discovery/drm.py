@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import normal_pci
+from k8sel.entrypoint.discovery import Device, normal_pci, pci_order
 from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.record import replace
 
 
 def minors(machine: Machine) -> list[int]:
@@ -34,3 +35,11 @@ def pci(machine: Machine, minor: int) -> str:
         return normal_pci(address)
     except ValueError:
         return ""
+
+
+def in_pci_order(devices: list[Device]) -> tuple[tuple[Device, ...], list[str]]:
+    """The devices by address, or in the driver's own order, without addresses, if one is not known: that is a note."""
+    if all(device.pci for device in devices):  # stable: the partitions of one device share its address
+        return tuple(sorted(devices, key=lambda device: pci_order(device.pci))), []
+    note = "/sys does not say every PCI address: counted in the driver's own order"
+    return tuple(replace(device, pci="") for device in devices), [note]

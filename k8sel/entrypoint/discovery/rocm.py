@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, drm, opened, pci_order
+from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names, read
-from k8sel.entrypoint.record import replace
 
 _TOPOLOGY = "class/kfd/kfd/topology/nodes"
 
@@ -20,14 +19,9 @@ def find(machine: Machine) -> Found:
         return Found((), "KFD", notes=("/dev/kfd is not in this container",), named=False)
     refused = opened.refused(nodes(machine))
     minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in refused]
-    devices = [Device(drm.pci(machine, minor), number=str(number)) for number, minor in enumerate(minors)]
-    notes = opened.notes(refused)
-    if all(device.pci for device in devices):  # stable: the partitions of one GPU share its address
-        devices.sort(key=lambda device: pci_order(device.pci))
-    else:
-        devices = [replace(device, pci="") for device in devices]
-        notes = (*notes, "/sys does not say every PCI address: counted in HSA's own order")
-    return Found(tuple(devices), "KFD", notes=notes, named=False)
+    numbered = [Device(drm.pci(machine, minor), number=str(number)) for number, minor in enumerate(minors)]
+    devices, unknown = drm.in_pci_order(numbered)
+    return Found(devices, "KFD", notes=(*opened.notes(refused), *unknown), named=False)
 
 
 def nodes(machine: Machine) -> list[str]:

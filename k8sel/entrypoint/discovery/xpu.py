@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Device, Found, drm, opened, pci_order
+from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names
 
 _VENDOR = "0x8086"
@@ -16,14 +16,21 @@ def find(machine: Machine) -> Found:
     if "dxg" in names(machine.dev) and not drm.minors(machine):
         return Found()  # WSL: one node for all, and no /sys
     refused = opened.refused(nodes(machine))
-    found = {drm.pci(machine, minor): minor for minor in _minors(machine) if drm.path(machine, minor) not in refused}
-    unknown = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
-    lost = [f"/sys says nothing of {', '.join(unknown)}"] if unknown else []
-    addresses = sorted((address for address in found if address), key=pci_order)
-    kinds = sorted({drm.sysfs(machine, minor, "device") for minor in found.values()})
-    mixed = [_KINDS.format(", ".join(kinds))] if len(kinds) > 1 else []
-    notes = (*opened.notes(refused), *lost, *mixed, *([_TILES] if found else []))
-    return Found(tuple(Device(address) for address in addresses), "/dev/dri", notes=notes, named=False)
+    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in refused]
+    devices, unknown = drm.in_pci_order([Device(drm.pci(machine, minor)) for minor in minors])
+    notes = (*opened.notes(refused), *unknown, *_doubts(machine, minors))
+    return Found(devices, "/dev/dri", notes=notes, named=False)
+
+
+def _doubts(machine: Machine, minors: list[int]) -> list[str]:
+    """What /sys leaves open of these GPUs, and of render nodes beside them."""
+    silent = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
+    kinds = sorted({drm.sysfs(machine, minor, "device") for minor in minors})
+    return [
+        *([f"/sys says nothing of {', '.join(silent)}"] if silent else []),
+        *([_KINDS.format(", ".join(kinds))] if len(kinds) > 1 else []),
+        *([_TILES] if minors else []),
+    ]
 
 
 def nodes(machine: Machine) -> list[str]:
