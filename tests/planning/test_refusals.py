@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from k8sel.defaults import default
-from k8sel.validate import errors, validate
+from k8sel.rules.namespace import LEVELS
+from k8sel.validate import errors, namespace_policy, validate
 from planning.jobs import job
+from planning.levels import JOBS, loaded, refused_by
 
 CUDA = {"type": "cuda"}
 MPI = {"launcher": "mpirun"}
@@ -72,6 +74,14 @@ def test_a_variable_gets_through_the_shell_in_front_of_the_program(name: str) ->
 )
 def test_a_check_that_the_file_asks_for_needs_the_entrypoint(check: dict[str, str], fields: list[str]) -> None:
     assert refused(entrypoint={"mode": "none", **check}) == fields
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_levels_verdict_is_known_without_a_cluster(level: str) -> None:
+    jobs = {title: default(loaded(spec).file) for title, spec in JOBS.items()}
+
+    assert {title for title, each in jobs.items() if namespace_policy(each, level)} == refused_by(level)
+    assert {title for title, each in jobs.items() if errors(validate(each))} == set()
 
 
 @pytest.mark.parametrize(

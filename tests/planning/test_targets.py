@@ -153,6 +153,10 @@ def test_the_users_security_context_is_laid_over_the_defaults() -> None:
     assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}
 
 
+def test_nothing_is_laid_beside_privileged() -> None:
+    assert plan(CUDA, securityContext={"privileged": True}).container["securityContext"] == {"privileged": True}
+
+
 def test_a_fraction_is_written_as_text() -> None:
     resources = plan(CPU, resources={"cpu": 0.5, "memory": 1000}).container["resources"]
 
