@@ -20,8 +20,27 @@ def find(command: list[str], environ: dict[str, str]) -> str:
     for path in (os.path.join(folder, command[0]) for folder in folders):
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
-    searched = "" if "/" in command[0] else f" (PATH is {environ.get('PATH', 'not set')})"
-    raise Stop([f"{command[0]} is not in the image, or cannot be executed{searched}"])
+    if "/" in command[0]:
+        raise Stop([f"{command[0]} {_what(command[0])}"])
+    others = [path for folder in folders if _is_there(path := os.path.join(folder, command[0]))]
+    beside = f", and {', '.join(f'{path} {_what(path)}' for path in others)}" if others else ""
+    path = environ.get("PATH", "not set")
+    raise Stop([f"{command[0]} is not in the image, or cannot be executed (PATH is {path}){beside}"])
+
+
+def _is_there(path: str) -> bool:
+    return os.path.lexists(path) and not os.path.isdir(path)
+
+
+def _what(path: str) -> str:
+    """Why ``path`` is no program."""
+    if os.path.isdir(path):
+        return "is a folder, not a program"
+    if os.path.exists(path):
+        return "cannot be executed: it is not marked as a program (chmod +x), or its folder is mounted noexec"
+    if os.path.islink(path):
+        return f"is a link to {os.readlink(path)}, which is not in the image"
+    return "is not in the image"
 
 
 def become(program: str, command: list[str], environ: dict[str, str]) -> NoReturn:

@@ -33,7 +33,7 @@ def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) 
     if row.maskEnv is None or not expectation.devices:
         return _without_devices(expectation, rows, row, machine, environ)
     if expectation.check == "off":
-        return Survey(name, row, Found(), [], ["nothing was checked (check: off)"], {})
+        return Survey(name, row, Found(), [], [f"nothing was checked (check: off), {_unlooked(row)}"], {})
     found = discovery.find(row.discovery, machine)
     problems = check.problems(expectation, row, found, environ)
     return Survey(name, row, found, problems, _notes(row, found, expectation), {})
@@ -43,8 +43,11 @@ def _notes(row: Row, found: Found, expectation: Expectation) -> list[str]:
     if found.how:
         product = expectation.product and not found.named
         return [*found.notes, *([f"{found.how} does not say a product: it was not checked"] if product else [])]
-    mask = "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
-    return [f"{row.name} devices cannot be checked by this version: nothing was looked at, {mask}"]
+    return [f"{row.name} devices cannot be checked by this version: nothing was looked at, {_unlooked(row)}"]
+
+
+def _unlooked(row: Row) -> str:
+    return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
 
 
 def _without_devices(
@@ -57,9 +60,16 @@ def _without_devices(
         for name, value in hidden.items()
         if expectation.check != "off" and environ.get(name, value) != value
     ]
-    nodes = [path for other in rows.values() for path in discovery.nodes(other.discovery, machine)]
-    notes = [f"hidden from the program, but in this container: {', '.join(nodes)}"] if nodes else []
-    return Survey(node_name(environ), row, Found((), "none asked for"), problems, notes, hidden)
+    return Survey(node_name(environ), row, Found((), "none asked for"), problems, _all_nodes(rows, machine), hidden)
+
+
+def _all_nodes(rows: dict[str, Row], machine: Machine) -> list[str]:
+    """What is said of device nodes in a container that asked for none: some vendors have no mask that means none."""
+    found: dict[str, list[str]] = {}
+    for row in rows.values():
+        text = "hidden from the program, but in" if row.maskHide else "not asked for, and nothing can hide it: in"
+        found.setdefault(text, []).extend(discovery.nodes(row.discovery, machine))
+    return [f"{text} this container: {', '.join(paths)}" for text, paths in found.items() if paths]
 
 
 def settle(seen: Survey, expectation: Expectation) -> None:

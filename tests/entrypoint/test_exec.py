@@ -109,3 +109,6 @@ def test_heavy_modules_are_not_imported_at_a_start(expect: dict[str, object] | N
     assert "ctypes" in names
     heavy = {"typing", "dataclasses", "inspect", "argparse", "subprocess", "pathlib", "json", "re", "enum", "signal"}
     assert not names & heavy
+    assert {name for name in names if name.startswith("k8sel.entrypoint.discovery.")} == {
+        f"k8sel.entrypoint.discovery.{name}" for name in ("cuda", "nvml", "opened")
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +25,14 @@ STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] =
     "no command after --": (["--"], None, {}, "no command to start"),
     "no expectation": (["env"], None, {}, "nothing says what to find: set K8SEL_ACCELERATOR"),
     "unknown option": (["--frobnicate", "env"], None, {}, "unknown option --frobnicate"),
-    "no such program": (["torchrun", "x.py"], devices(0), {}, "torchrun is not in the image, or cannot be executed"),
+    "no such program": (
+        ["torchrun", "x.py"],
+        devices(0),
+        {},
+        "torchrun is not in the image, or cannot be executed (PATH is",
+    ),
     "no such path": (["/nowhere/python"], devices(0), {}, "/nowhere/python is not in the image"),
-    "a folder": (["/tmp"], devices(0), {}, "/tmp is not in the image, or cannot be executed"),
+    "a folder": (["/tmp"], devices(0), {}, "/tmp is a folder, not a program"),
     "not JSON": (["env"], None, {"K8SEL_EXPECT": "{"}, "K8SEL_EXPECT is not JSON"),
     "no object": (["env"], None, {"K8SEL_EXPECT": "[]"}, "K8SEL_EXPECT is not of version 1"),
     "another version": (["env"], devices(0, version=2), {}, "K8SEL_EXPECT is not of version 1"),
@@ -74,6 +80,23 @@ STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] =
         "devices [1, 0] cannot be put in that order: ZE_AFFINITY_MASK is a set",
     ),
 }
+
+
+def test_what_looks_like_a_program(box: Box, tmp_path: Path) -> None:
+    (tmp_path / "train").write_text("#!/bin/sh\n")
+    (tmp_path / "linked").symlink_to("/nowhere/train")
+    (tmp_path / "folder").mkdir()
+    path = {"PATH": f"/bin:{tmp_path}"}
+    for name, what in (
+        ("train", "cannot be executed: it is not marked"),
+        ("linked", "is a link to /nowhere/train, which"),
+    ):
+        assert f"{tmp_path}/{name} {what}" in box.start(f"{tmp_path}/{name}", expect=devices()).message
+        assert (
+            f"{name} is not in the image, or cannot be executed (PATH is /bin:{tmp_path}), and {tmp_path}/{name} {what}"
+            in box.start(name, expect=devices(), env=path).message
+        )
+    assert box.start("folder", expect=devices(), env=path).message.endswith(f"(PATH is /bin:{tmp_path})\n")
 
 
 @pytest.mark.parametrize("name", STOPS)
