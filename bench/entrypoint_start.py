@@ -36,11 +36,13 @@ def main(rounds: int = 40) -> None:
         script, archive = str(Path(folder, brought.SCRIPT)), str(Path(folder, brought.ARCHIVE))
         cuda = {**environ, "K8SEL_EXPECT": json.dumps(EXPECT)}
         cpu = {**environ, "K8SEL_ACCELERATOR": "cpu"}
+        rocm = {**environ, "K8SEL_ACCELERATOR": "rocm"}
         commands = {
             "python3 -c pass": ([python, "-c", "pass"], environ),
             "cuda by NVML, script": (["/bin/sh", script, "true"], cuda),
             "cuda by NVML, zipapp": ([python, "-I", "-S", archive, "true"], cuda),
             "cpu, script": (["/bin/sh", script, "true"], cpu),
+            "rocm by KFD, script": (["/bin/sh", script, "true"], rocm),
         }
         taken: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(rounds):
@@ -53,11 +55,12 @@ def main(rounds: int = 40) -> None:
 
 
 def _machine(folder: Path, python: str) -> dict[str, str]:
-    """A machine of three fake GPUs and the entrypoint in ``folder``; the environment in which it is found."""
+    """A machine of four fake GPUs and the entrypoint in ``folder``; the environment in which it is found."""
     for name in ("dev", "lib", "bin"):
         (folder / name).mkdir()
     for minor in range(3):
         (folder / "dev" / f"nvidia{minor}").touch()
+    _one_of_another_vendor(folder)
     library = folder / "lib" / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
     (folder / "bin" / "python3").symlink_to(python)
@@ -65,6 +68,19 @@ def _machine(folder: Path, python: str) -> dict[str, str]:
     (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     path = f"{folder / 'bin'}:{os.defpath}"
     return {"PATH": path, "K8SEL_ROOT": str(folder), "FAKE_NVML_DEV": str(folder / "dev")}
+
+
+def _one_of_another_vendor(folder: Path) -> None:
+    """A GPU that is found in /sys instead of by a library."""
+    for path, text in {
+        "dev/kfd": "",
+        "dev/dri/renderD128": "",
+        "sys/class/drm/renderD128/device/uevent": "PCI_SLOT_NAME=0000:c1:00.0\n",
+        "sys/class/kfd/kfd/topology/nodes/1/gpu_id": "51140\n",
+        "sys/class/kfd/kfd/topology/nodes/1/properties": "drm_render_minor 128\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
 
 
 def _milliseconds(command: list[str], environ: dict[str, str]) -> float:

@@ -145,12 +145,21 @@ def test_nodes_that_the_cgroup_denies(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError({"a": errno.EPERM, "b": errno.EPERM, "c": errno.ENXIO, "d": errno.EBUSY}[path], "")
 
     monkeypatch.setattr(os, "open", deny)
-    reasons = opened.refused(["a", "b", "c", "d"])
-    assert sorted(reasons) == ["a", "b", "c"]
-    assert opened.notes(reasons) == (
+    tried = opened.tried(["a", "b", "c", "d"])
+    assert sorted(tried.refused) == ["a", "b", "c"]
+    assert tried.notes == (
         "a, b cannot be opened: Operation not permitted",
         "c cannot be opened: No such device or address",
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_nodes_that_take_too_long_to_open_are_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened, "SECONDS", 0.2)
+    monkeypatch.setattr(os, "open", lambda path, flags: time.sleep(9))
+    tried = opened.tried(["a"])
+    assert tried.refused == ()
+    assert tried.notes == ("whether the device nodes can be opened is not known: no answer in 0.2 s",)
 
 
 def test_nodes_beyond_what_the_driver_shows_are_named(nvml_box: Box) -> None:

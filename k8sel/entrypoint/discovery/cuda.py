@@ -39,9 +39,8 @@ def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
     if len(paths) <= shown:
         return ()
-    reasons = opened.refused(paths)
     more = f"{len(paths)} device nodes are in this container, {found.how} shows the GPUs of {shown}"
-    return (more, *(note for note in opened.notes(reasons) if note not in found.notes))
+    return (more, *(() if found.how == _PROC else opened.tried(paths).notes))  # tried there already
 
 
 def by_nvml(machine: Machine) -> Found:
@@ -76,11 +75,11 @@ def by_proc(machine: Machine) -> Found:
     addresses = names(folder, "gpus")
     if not addresses:
         raise Unavailable("not there")
-    refused = opened.refused(nodes(machine))
-    here = [node for node in nodes(machine) if node not in refused]
+    tried = opened.tried(nodes(machine))
+    here = [node for node in nodes(machine) if node not in tried.refused]
     gpus = [_information(address, read(folder, "gpus", address, "information")) for address in addresses]
     found = [gpu for minor, *gpu in gpus if os.path.join(machine.dev, f"nvidia{minor}") in here]
-    return Found(_sorted(found), _PROC, _kernel_driver(read(folder, "version")), opened.notes(refused))
+    return Found(_sorted(found), _PROC, _kernel_driver(read(folder, "version")), tried.notes)
 
 
 def _information(address: str, text: str) -> list[str]:
@@ -109,9 +108,9 @@ def _kernel_driver(text: str) -> str:
 
 def by_nodes(machine: Machine) -> Found:
     """How many there are, and nothing else: the number in a node's name is neither CUDA's nor NVML's."""
-    refused = opened.refused(nodes(machine))
-    here = tuple(Device() for node in nodes(machine) if node not in refused)
-    return Found(here, "device nodes", notes=opened.notes(refused))
+    tried = opened.tried(nodes(machine))
+    here = tuple(Device() for node in nodes(machine) if node not in tried.refused)
+    return Found(here, "device nodes", notes=tried.notes)
 
 
 def nodes(machine: Machine) -> list[str]:

@@ -10,10 +10,10 @@ from k8sel.entrypoint.machine import Machine, names
 
 def find(machine: Machine, prefix: str) -> Found:
     """As many as have a node. The vendor's numbers for them are taken to start at 0; that is said where it matters."""
-    refused = opened.refused(nodes(machine, prefix))
-    here = [number for number in _numbers(machine, prefix) if _path(machine, prefix, number) not in refused]
+    tried = opened.tried(nodes(machine, prefix))
+    here = [number for number in _numbers(machine, prefix) if _path(machine, prefix, number) not in tried.refused]
     devices = tuple(Device() for _ in here)
-    notes = opened.notes(refused)
+    notes = tried.notes
     if here != list(range(len(here))):
         listed = ", ".join(map(str, here))
         notes = (

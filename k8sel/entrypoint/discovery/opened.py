@@ -6,29 +6,36 @@ import errno
 import os
 
 from k8sel.entrypoint.lean import dumps, loads
+from k8sel.entrypoint.record import record
 
-SECONDS = 1.0  # a driver may wake its device up first; a refusal comes at once
+SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
 # Not handed over, or nothing behind it. Any other error (busy, broken) is a device that is here.
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
 
-def refused(paths: list[str]) -> dict[str, str]:
-    """Those that cannot be opened -> why. In a child process: opening a broken device may never end."""
+@record(frozen=True)
+class Tried:
+    """What came of opening device nodes."""
+
+    refused: tuple[str, ...] = ()  # paths
+    notes: tuple[str, ...] = ()  # why, for people
+
+
+def tried(paths: list[str]) -> Tried:
+    """Which of them cannot be opened. In a child process: opening a broken device may never end."""
     from k8sel.entrypoint import forked
 
+    if not paths:
+        return Tried()
     try:
-        reasons: dict[str, str] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS)) if paths else {}
-    except forked.Failed:
-        return {}
-    return reasons
-
-
-def notes(reasons: dict[str, str]) -> tuple[str, ...]:
-    """The refusals, for people; one line for all with the same reason."""
+        reasons: dict[str, str] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS))
+    except forked.Failed as failed:
+        return Tried((), (f"whether the device nodes can be opened is not known: {failed}",))
     groups: dict[str, list[str]] = {}
     for path, reason in reasons.items():
         groups.setdefault(reason, []).append(path)
-    return tuple(f"{', '.join(paths)} cannot be opened: {reason}" for reason, paths in groups.items())
+    notes = (f"{', '.join(group)} cannot be opened: {reason}" for reason, group in groups.items())
+    return Tried(tuple(reasons), tuple(notes))
 
 
 def _reasons(paths: list[str]) -> dict[str, str]:

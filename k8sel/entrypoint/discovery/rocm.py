@@ -17,11 +17,11 @@ def find(machine: Machine) -> Found:
     """The GPUs in PCI order, each with HIP's number for it."""
     if "kfd" not in names(machine.dev):
         return Found((), "KFD", notes=("/dev/kfd is not in this container",), named=False)
-    refused = opened.refused(nodes(machine))
-    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in refused]
+    tried = opened.tried(nodes(machine))
+    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in tried.refused]
     numbered = [Device(drm.pci(machine, minor), number=str(number)) for number, minor in enumerate(minors)]
     devices, unknown = drm.in_pci_order(numbered)
-    return Found(devices, "KFD", notes=(*opened.notes(refused), *unknown), named=False)
+    return Found(devices, "KFD", notes=(*tried.notes, *unknown), named=False)
 
 
 def nodes(machine: Machine) -> list[str]:

@@ -15,10 +15,10 @@ def find(machine: Machine) -> Found:
     """The GPUs by PCI address, as the driver counts with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
     if "dxg" in names(machine.dev) and not drm.minors(machine):
         return Found()  # WSL: one node for all, and no /sys
-    refused = opened.refused(nodes(machine))
-    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in refused]
+    tried = opened.tried(nodes(machine))
+    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in tried.refused]
     devices, unknown = drm.in_pci_order([Device(drm.pci(machine, minor)) for minor in minors])
-    notes = (*opened.notes(refused), *unknown, *_doubts(machine, minors))
+    notes = (*tried.notes, *unknown, *_doubts(machine, minors))
     return Found(devices, "/dev/dri", notes=notes, named=False)
 
 
