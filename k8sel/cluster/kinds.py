@@ -22,6 +22,7 @@ class JobKind:
     operator: str
     replica_specs: str  # the key under spec
     container: str | None  # the container that computes; None: the first one
+    last: str | None  # the role whose pod is made only when all others are ready; None: all are made at once
     mutable: frozenset[str]  # keys of spec.runPolicy that the operator reads again and again
 
     @property
@@ -48,6 +49,7 @@ JOB_KINDS: Mapping[str, JobKind] = {
         operator="training-operator",
         replica_specs="pytorchReplicaSpecs",
         container="pytorch",
+        last=None,
         # Pods that exist are never changed; runPolicy is read at every reconcile:
         # kubeflow/trainer release-1.9 pkg/controller.v1/common/job.go, ReconcileJobs
         mutable=frozenset({"activeDeadlineSeconds", "backoffLimit", "cleanPodPolicy", "ttlSecondsAfterFinished"}),
@@ -60,6 +62,7 @@ JOB_KINDS: Mapping[str, JobKind] = {
         operator="mpi-operator",
         replica_specs="mpiReplicaSpecs",
         container=None,
+        last="launcher",  # k8sel writes launcherCreationPolicy: WaitForWorkersReady
         # The rest of runPolicy goes into the launcher's Job once, when it is made:
         # kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go, newLauncherJob
         mutable=frozenset({"cleanPodPolicy"}),

@@ -89,7 +89,7 @@ def of_launcher(event: Object, job: LiveJob) -> bool:
 def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), now: datetime | None = None) -> Status:
     """A Status from what the API sent. Pure, but for the clock when ``now`` is not given."""
     seen = tuple(pod_status(pod, job.kind, job.name) for pod in sorted(pods, key=in_order))
-    phase = _phase(job.object)
+    phase = "Failed" if _hangs(job, seen) else _phase(job.object)
     failure = _first([pod.failure for pod in seen if pod.failure])
     return Status(
         kind=job.kind.kind,
@@ -124,6 +124,15 @@ def _phase(job: Object) -> Phase:
     return "Suspended" if waits else found
 
 
+def _hangs(job: LiveJob, pods: tuple[PodStatus, ...]) -> bool:
+    """Whether the operator waits for a node that has failed, which it does without end, holding the others' devices.
+
+    kubeflow/mpi-operator v0.8.2 pkg/controller/mpi_job_controller.go: only an evicted worker fails the job.
+    """
+    waits = job.kind.last is not None and all(pod.role != job.kind.last for pod in pods)
+    return waits and _phase(job.object) in ("Pending", "Running") and any(pod.failure for pod in pods)
+
+
 def _first(failures: list[Failure]) -> Failure | None:
     """The one that ended first: the others mostly follow from it."""
     return min(failures, key=lambda failure: (failure.finished == "", failure.finished), default=None)
@@ -134,7 +143,8 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
         queue = job.object["metadata"].get("labels", {}).get(_QUEUE_LABEL)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
     if phase in ("Failed", "Restarting"):
-        return next((each["message"] for each in _conditions(job.object) if each["type"] == phase), "")
+        said = (each["message"] for each in _conditions(job.object) if each["type"] == phase)
+        return next(said, f"the {job.kind.operator} waits for a node that failed: `k8sel delete` frees the others")
     if phase == "Succeeded":
         return ""
     if phase == "Running" and len(pods) >= job.size:

@@ -44,7 +44,7 @@ def restarts_need_an_agent(job: JobFile, door: str) -> Iterator[Problem]:
     """Only torch's agent starts processes again."""
     if job.spec.policy.max_restarts and job.spec.launcher in ("mpirun", "python"):
         message = f"launcher {job.spec.launcher} restarts no processes"
-        hint = "policy.backoffLimit, which restarts pods, or launcher: torchrun"
+        hint = "launcher: torchrun, which restarts a node's processes"
         yield forbidden(("spec", "policy", "maxRestarts"), message, hint)
 
 

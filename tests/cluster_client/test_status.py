@@ -165,3 +165,13 @@ def test_pods_are_listed_by_role_and_number() -> None:
 def test_an_earlier_jobs_events_explain_nothing(name: str, at: str, ours: bool) -> None:
     event = {"involvedObject": {"kind": "Job", "name": name, "uid": "x"}, "lastTimestamp": at, "metadata": {}}
     assert of_launcher(event, job(kind="MPIJob")) is ours
+
+
+def test_an_mpi_job_that_waits_for_a_failed_node_has_failed() -> None:
+    worker = pod("job-worker-0", phase="Failed", containerStatuses=ended(127, message="no sshd"))
+    found = read(job("Created", kind="MPIJob"), [worker, pod("job-worker-1", phase="Running")], now=CREATED)
+    assert (found.phase, found.finished) == ("Failed", True)
+    assert found.reason == "the mpi-operator waits for a node that failed: `k8sel delete` frees the others"
+    started = [worker, pod("job-launcher-0", "launcher", phase="Running")]
+    assert read(job("Created", "Running", kind="MPIJob"), started, now=CREATED).phase == "Running"
+    assert read(job("Created"), [worker], now=CREATED).phase == "Pending"  # a PyTorchJob's operator says so itself

@@ -59,10 +59,9 @@ def started(cluster: Cluster, namespace: str) -> int:
     return cluster.k8sel("logs", "--no-follow", "saver", "-n", namespace, check=False).stdout.count("ready\n")
 
 
-def test_a_worker_that_cannot_start_sshd_is_named(cluster: Cluster, namespace: str) -> None:
-    file = job("bare", cluster, **CPU, launcher="mpirun", image=cluster.images.nopython)
-    cluster.k8sel("apply", "-q", "-n", namespace, "-", input=file)
-    await_(
-        lambda: "/usr/sbin/sshd: not found" in cluster.k8sel("status", "bare", "-n", namespace, check=False).stdout,
-        what="the worker's message",
+def test_a_worker_that_cannot_start_sshd_ends_the_wait(cluster: Cluster, namespace: str) -> None:
+    applied = apply_and_wait(
+        cluster, namespace, job("bare", cluster, **CPU, launcher="mpirun", image=cluster.images.nopython)
     )
+    assert applied.returncode == 1
+    assert "/usr/sbin/sshd: not found" in applied.stderr
