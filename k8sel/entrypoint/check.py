@@ -124,10 +124,12 @@ def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
 
 
 def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
-    """The vendor's further masks: what they leave over is what the numbers of ours would count."""
+    """The vendor's further variables that choose: some count within our mask, and ours counts within others."""
     said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
     names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
-    return [f"{name}={environ[name]} is set, and {row.maskEnv} would count within it: {WAY_OUT}" for name in names]
+    return [
+        f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {WAY_OUT}" for name in names
+    ]
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:

@@ -312,7 +312,8 @@ def test_one_mask_only_on_rocm(box: Box) -> None:
         end = box.start(expect=of("rocm", 1, 0), env={name: "0,1"})
         assert end.status == 78
         assert (
-            f"{name}=0,1 is set, and HIP_VISIBLE_DEVICES would count within it: take it out of the image" in end.message
+            f"{name}=0,1 is set, and chooses devices too, beside HIP_VISIBLE_DEVICES: take it out of the image"
+            in end.message
         )
 
 
