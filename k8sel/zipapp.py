@@ -1,22 +1,20 @@
 """The entrypoint as one file: a zipapp that any Python >= 3.9 runs.
 
-Pure: the same bytes from the same sources, on every machine and Python.
+Pure: the same bytes from the same sources. A release has one archive for all, made when its wheel was (setup.py); in a
+source tree the bytes are those of the zlib at hand.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import struct
-import zlib
+import zipfile
 from pathlib import Path
 
-from k8sel.deflate import deflated
 from k8sel.entrypoint import tables
 from k8sel.stripped import stripped
 
-_TIME = (0, 1 << 5 | 1)  # 1980-01-01, the earliest that a zip can say
-_STORED, _DEFLATED = 0, 8
-_UNIX = 3  # whatever builds it
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
@@ -51,19 +49,14 @@ def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
 
 
 def _zip(content: dict[str, bytes]) -> bytes:
-    """The shebang and a zip of ``content``. By hand, as zipfile compresses with whichever zlib there is."""
-    files, index = _SHEBANG, b""
-    for name in sorted(content):
-        data, path = content[name], name.encode()
-        packed = deflated(data)
-        method = _STORED if packed is None else _DEFLATED
-        sizes = zlib.crc32(data), len(data if packed is None else packed), len(data)
-        common = struct.pack("<HHHHHIIIH", 20, 0, method, *_TIME, *sizes, len(path))
-        index += b"PK\1\2" + struct.pack("<BB", 20, _UNIX) + common
-        index += struct.pack("<HHHHII", 0, 0, 0, 0, 0o100644 << 16, len(files)) + path
-        files += b"PK\3\4" + common + struct.pack("<H", 0) + path + (data if packed is None else packed)
-    end = struct.pack("<HHHHIIH", 0, 0, len(content), len(content), len(index), len(files), 0)
-    return files + index + b"PK\5\6" + end
+    buffer = io.BytesIO(_SHEBANG)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        for name in sorted(content):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.create_system = 3  # Unix, whatever builds it
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content[name], zipfile.ZIP_DEFLATED, compresslevel=9)
+    return buffer.getvalue()
 
 
 # Has to parse on any Python, Python 2 included: it is what says that Python is too old.
