@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -22,3 +23,31 @@ def archive() -> bytes:
     from k8sel import zipapp
 
     return zipapp.build()
+
+
+def folder() -> Path:
+    """Both files in a folder of the user's own, named by their content and made on first use.
+
+    Below the home folder, since a Docker that is confined (snap, Docker Desktop) sees no other.
+    """
+    import tempfile
+    from hashlib import sha256
+
+    content = {SCRIPT: script().encode(), ARCHIVE: archive()}
+    digest = sha256(b"\0".join(content.values())).hexdigest()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "k8sel"
+    made = cache / digest[:16]
+    if made.is_dir():
+        return made
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        part = Path(scratch, "part")
+        part.mkdir(mode=0o755)
+        for name, data in content.items():
+            (part / name).write_bytes(data)
+        try:
+            part.rename(made)  # whole or not at all, whoever else does the same now
+        except OSError:
+            if not made.is_dir():
+                raise
+    return made
