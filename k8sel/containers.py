@@ -19,6 +19,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as BindMount
 from msgspec import Struct
+from msgspec.structs import replace
 from requests.exceptions import RequestException
 
 from k8sel import pulling
@@ -52,6 +53,7 @@ class _Ended(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
+_Output = Iterator[tuple[bytes | None, bytes | None]]  # standard output and error, piece by piece
 _Events = queue.SimpleQueue["_Ended | signal.Signals"]
 
 
@@ -61,18 +63,18 @@ def run(containers: Sequence[Container], network: str | None, *, needs: str = ""
     hints = {"needs": needs or "its driver", "name": first.name, "network": network or ""}
     with _explained(hints):
         client = _connect()
-        get = functools.partial(client.api.pull, stream=True, decode=True)
-        pulling.image(get, first.image, pull, here=_has(client, first.image), quiet=quiet)
+        _pull(client, first.image, pull, quiet)
         with contextlib.ExitStack() as left:
             events: _Events = queue.SimpleQueue()
             left.enter_context(_signals(events))
             if network:
-                made = client.networks.create(network, check_duplicate=True, labels=dict(first.labels))
-                left.callback(_gone, made.remove)
-            started = [_start(client, each, left) for each in containers]
-            prefixes = [f"{each.name}: ".encode() if network else b"" for each in containers]
-            for index, container in enumerate(started):
-                _follow(container, index, prefixes[index], events)
+                own = client.networks.create(network, check_duplicate=True, labels=dict(first.labels))
+                left.callback(_gone, own.remove)
+            started: list[Made] = []
+            for each in containers:
+                made, output = _start(client, each, left)
+                _follow(made, output, f"{each.name}: ".encode() if network else b"", len(started), events)
+                started.append(made)
             return _await_all(started, events)
 
 
@@ -88,6 +90,16 @@ def _connect() -> DockerClient:
     return client
 
 
+def _pull(client: DockerClient, image: str, policy: str | None, quiet: bool) -> None:
+    get = functools.partial(client.api.pull, stream=True, decode=True)
+    try:
+        pulling.image(get, image, policy, here=_has(client, image), quiet=quiet)
+    except APIError as error:
+        raise ContainersError(
+            f"k8sel: image {image} cannot be pulled: {_brief(error)}. Is spec.image right, and this machine logged in?"
+        ) from None
+
+
 def _has(client: DockerClient, image: str) -> bool:
     try:
         client.images.get(image)
@@ -96,11 +108,21 @@ def _has(client: DockerClient, image: str) -> bool:
     return True
 
 
-def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> Made:
-    """A new container, created and to be removed with ``left``; what it will say is not lost."""
+def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> tuple[Made, _Output]:
+    """A container that runs, to be removed with ``left``, and all that it says."""
     made = client.containers.create(**arguments(container))
-    left.callback(_gone, lambda: made.remove(force=True, v=True))
-    return made
+    left.callback(_gone, functools.partial(made.remove, force=True, v=True))
+    output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
+    try:
+        made.start()
+    except APIError as error:
+        if not container.ulimits or "rlimit" not in _brief(error):
+            raise
+        limits = " and ".join(name for name, _ in container.ulimits)
+        print(f"k8sel: this daemon may not raise {limits} (is it rootless?): going on without", file=sys.stderr)
+        made.remove(force=True, v=True)
+        return _start(client, replace(container, ulimits=()), left)
+    return made, output
 
 
 def arguments(container: Container) -> dict[str, Any]:
@@ -142,9 +164,8 @@ def _requests(container: Container) -> list[DeviceRequest]:
     return [DeviceRequest(driver=container.driver, device_ids=wanted, capabilities=[[CAPABILITY]])]
 
 
-def _follow(container: Made, index: int, prefix: bytes, events: _Events) -> None:
-    """Starts it; its output, and at last its end, come from a thread."""
-    output = container.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
+def _follow(container: Made, output: _Output, prefix: bytes, index: int, events: _Events) -> None:
+    """Its output, and at last its end, come from a thread."""
 
     def follow() -> None:
         try:
@@ -153,11 +174,10 @@ def _follow(container: Made, index: int, prefix: bytes, events: _Events) -> None
         except Exception as error:
             events.put(_Ended(index=index, status=1, trouble=f"{container.name}: {_brief(error)}"))
 
-    container.start()
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _copy(output: Iterator[tuple[bytes | None, bytes | None]], prefix: bytes) -> None:
+def _copy(output: _Output, prefix: bytes) -> None:
     out, err = _writer(sys.stdout.buffer, prefix), _writer(sys.stderr.buffer, prefix)
     for said, complained in output:
         out(said or b"")
@@ -238,8 +258,6 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
     """The daemon's refusals as ContainersErrors, with the way out where it is known."""
     try:
         yield
-    except ImageNotFound as error:
-        raise ContainersError(f"k8sel: {_brief(error)}. Is spec.image right, and may this machine pull it?") from None
     except (DockerException, RequestException) as error:
         said = _brief(error)
         way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in said.lower()), "")
