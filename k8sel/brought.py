@@ -42,9 +42,11 @@ def folder() -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         part = Path(scratch, "part")
-        part.mkdir(mode=0o755)
+        part.mkdir()
+        part.chmod(0o755)  # whatever the umask: the container's user is another one
         for name, data in content.items():
             (part / name).write_bytes(data)
+            (part / name).chmod(0o644)
         try:
             part.rename(made)  # whole or not at all, whoever else does the same now
         except OSError:

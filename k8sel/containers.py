@@ -206,7 +206,8 @@ def _writer(stream: BinaryIO, prefix: bytes) -> Callable[..., None]:
 @contextlib.contextmanager
 def _signals(events: _Events) -> Iterator[None]:
     """They are the program's from here on."""
-    before = {number: signal.signal(number, lambda n, _: events.put(signal.Signals(n))) for number in FORWARDED}
+    heard = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]  # nohup stays nohup
+    before = {number: signal.signal(number, lambda n, _: events.put(signal.Signals(n))) for number in heard}
     try:
         yield
     finally:

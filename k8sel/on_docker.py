@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k8sel import accelerators, brought, here
+from k8sel.errors import ContainersError
 from k8sel.plan import JobPlan
 from k8sel.targets import docker
 
@@ -17,5 +18,14 @@ def containers(plan: JobPlan) -> tuple[docker.Container, ...]:
 def _host(row: accelerators.Row, plan: JobPlan) -> docker.Host:
     nodes = here.device_nodes(row)
     paths = [*(path for found in nodes.values() for path in found), *row.docker_nodes]
-    folder = str(brought.folder()) if plan.entrypoint_mode == "configMap" else None
+    folder = _entrypoint() if plan.entrypoint_mode == "configMap" else None
     return docker.Host(entrypoint=folder, nodes=nodes, groups=here.groups(paths))
+
+
+def _entrypoint() -> str:
+    try:
+        return str(brought.folder())
+    except OSError as error:
+        raise ContainersError(
+            f"k8sel: the entrypoint cannot be laid down for the container: {error}. XDG_CACHE_HOME names another place."
+        ) from None
