@@ -45,5 +45,5 @@ def _of_vendor(row: Row, pattern: str, root: str) -> list[str]:
         device = Path(f"{root}/sys/class/drm", Path(node).name, "device")
         vendor = device / "vendor"
         if vendor.exists() and vendor.read_text().strip() == row.docker_pci_vendor:
-            placed.append((device.resolve().name, node.removeprefix(root)))
+            placed.append((discovery.pci_order(device.resolve().name), node.removeprefix(root)))
     return [node for _, node in sorted(placed)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def docker_daemon(tmp_path_factory: pytest.TempPathFactory, fake_nvml: Path) -> Iterator[Docker]:
+def docker_daemon(fake_nvml: Path) -> Iterator[Docker]:
     """A real daemon, with Debian and Python in it as an image."""
     lacking = daemon.lacking()
     if lacking:
@@ -27,9 +28,12 @@ def docker_daemon(tmp_path_factory: pytest.TempPathFactory, fake_nvml: Path) -> 
             machine.script("images")
         except RuntimeError as error:
             unavailable(f"no base image: {error}")
-    folder = tmp_path_factory.mktemp("dockerd")
-    with daemon.running(folder, fake_nvml) as address:
-        docker = Docker(address, folder / "hook")
+    # Not pytest's own folder: a socket's path is short (108 bytes), and a daemon's data is not kept.
+    with (
+        tempfile.TemporaryDirectory(prefix="k8sel-", ignore_cleanup_errors=True) as folder,
+        daemon.running(Path(folder), fake_nvml) as address,
+    ):
+        docker = Docker(address, Path(folder, "hook"))
         for name in ("base", "nopython"):
             docker("load", "-qi", str(machine.CACHE / "images" / f"{name}.tar"))
         yield docker

@@ -150,7 +150,8 @@ dist.init_process_group("gloo")
 total = torch.tensor([float(dist.get_rank())])
 dist.all_reduce(total)
 mask = os.environ["CUDA_VISIBLE_DEVICES"]
-print(f"rank {dist.get_rank()} of {dist.get_world_size()} on {os.uname().nodename}: {total.item():g} {mask}")
+line = f"rank {dist.get_rank()} of {dist.get_world_size()} on {os.uname().nodename}: {total.item():g} {mask}"
+os.write(1, f"{line}\\n".encode())  # at once: two processes share the pipe
 """
 
 
