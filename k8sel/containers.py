@@ -50,7 +50,7 @@ class _Ended(Struct, frozen=True, kw_only=True):
 
     index: int
     status: int
-    trouble: str = ""
+    trouble: Exception | None = None  # its output or its end could not be had
 
 
 _Output = Iterator[tuple[bytes | None, bytes | None]]  # standard output and error, piece by piece
@@ -172,7 +172,7 @@ def _follow(container: Made, output: _Output, prefix: bytes, index: int, events:
             _copy(output, prefix)
             events.put(_Ended(index=index, status=int(container.wait()["StatusCode"])))
         except Exception as error:
-            events.put(_Ended(index=index, status=1, trouble=f"{container.name}: {_brief(error)}"))
+            events.put(_Ended(index=index, status=1, trouble=error))
 
     threading.Thread(target=follow, daemon=True).start()
 
@@ -224,7 +224,7 @@ def _await_all(containers: list[Made], events: _Events) -> int:
             continue
         running.discard(event.index)
         if event.trouble:
-            raise ContainersError(f"k8sel: {event.trouble}")
+            raise event.trouble
         if event.status and not failed:
             failed = event.status
             _stop([containers[index] for index in running])

@@ -33,6 +33,8 @@ def headline(job_plan: JobPlan, door: str) -> str:
     places = {"kubernetes": job_plan.target, "docker": "containers on this machine"}
     what = places.get(door, "on this machine")
     asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
+    if door == "docker" and devices.exposed and len(job_plan.nodes) == 1:
+        asks += f" (the host's {', '.join(map(str, devices.exposed))})"
     return (
         f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
         f" by {job_plan.launcher}, {asks}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -110,6 +111,22 @@ def test_a_signal_reaches_the_program(docker_daemon: Docker, number: signal.Sign
         assert child.stdout.readline() == b"up\n"
         child.send_signal(number)
     assert child.returncode == status
+    assert docker_daemon("ps", "-aq").stdout == ""
+
+
+def test_a_reader_that_goes_ends_it(docker_daemon: Docker) -> None:
+    line = f"{shlex.join(command('-q'))} | head -1; exit ${{PIPESTATUS[0]}}"
+    many = "while True: print('line' * 100)"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        input=job("python3", "-c", many),
+        env=docker_daemon.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (1, "line" * 100)
+    assert "Traceback" not in done.stderr
     assert docker_daemon("ps", "-aq").stdout == ""
 
 

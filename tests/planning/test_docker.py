@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from k8sel import accelerators, here, validate
+from k8sel import accelerators, here, show, validate
 from k8sel.defaults import default
 from k8sel.errors import Kind
 from k8sel.plan import JobPlan
@@ -73,6 +73,11 @@ def test_nodes_have_devices_behind_each_other_and_one_group() -> None:
     for each in (first, second):
         assert each.env["PET_NNODES"] == "2"
         assert each.env["PET_MASTER_ADDR"] == each.env["MASTER_ADDR"] == first.name == "job-master-0"
+
+
+def test_a_plan_says_the_hosts_numbers() -> None:
+    said = show.headline(plan({"type": "cuda", "devices": [2, 0]}, "docker"), "docker")
+    assert said == "job: containers on this machine, 1 x 2 processes by torchrun, 2 x cuda a node (the host's 0, 2)"
 
 
 def test_the_command_is_that_of_a_pod() -> None:
