@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -42,14 +43,19 @@ def folder() -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         part = Path(scratch, "part")
-        part.mkdir()
-        part.chmod(0o755)  # whatever the umask: the container's user is another one
-        for name, data in content.items():
-            (part / name).write_bytes(data)
-            (part / name).chmod(0o644)
+        _lay(part, content)
         try:
             part.rename(made)  # whole or not at all, whoever else does the same now
         except OSError:
             if not made.is_dir():
                 raise
     return made
+
+
+def _lay(folder: Path, content: Mapping[str, bytes]) -> None:
+    """Readable by anyone, whatever the umask: the container's user is another one."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    for name, data in content.items():
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o644)

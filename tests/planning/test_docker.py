@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sel import accelerators, here, show, validate
+from k8sel import accelerators, brought, here, show, validate
 from k8sel.defaults import default
 from k8sel.errors import Kind
 from k8sel.plan import JobPlan
@@ -200,3 +201,16 @@ def test_the_line_needs_no_client(tmp_path: Path) -> None:
     line, modules = done.stdout.splitlines()
     assert (line.split()[:2], modules) == (["docker", "run"], "[]")
     assert len(list((tmp_path / ".cache/k8sel").iterdir())) == 1
+
+
+def test_the_entrypoint_is_laid_down_once_and_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        folder = brought.folder()
+    finally:
+        os.umask(before)
+    assert brought.folder() == folder
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert (folder / brought.ARCHIVE).read_bytes() == brought.archive()
+    assert {oct(path.stat().st_mode)[-3:] for path in (folder, *folder.iterdir())} == {"755", "644"}
