@@ -26,6 +26,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     count_label: str | None
     exposure_env: str | None  # which of the host's devices enter the container: a set
     exposure_hide: dict[str, str]
+    docker_driver: str | None  # of the device request that exposes chosen devices
+    docker_runtime: str | None  # which reads exposure_env instead
+    docker_nodes: tuple[str, ...]  # device nodes: one for all; {n}: by number; *: one a device, by PCI address
+    docker_pci_vendor: str | None  # whose nodes a * means
+    docker_env: dict[str, str]
+    docker_needs: str | None  # what a machine that cannot expose them lacks
     owned_env: tuple[str, ...]  # not the job file's to set
     discovery: str
     mask_env: str | None  # which of the container's devices a process sees
@@ -40,6 +46,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def is_device(self) -> bool:
         """Whether there is anything to allot or to mask."""
         return self.mask_env is not None
+
+    @property
+    def in_docker(self) -> bool:
+        """Whether it is known how chosen devices enter a container of Docker's."""
+        return bool(self.docker_driver or self.docker_runtime or self.docker_nodes)
 
 
 def read(table: bytes) -> Mapping[str, Row]:

@@ -16,7 +16,7 @@ Rule = Callable[[Spec, Devices], Iterator[Problem]]
 
 def warnings(spec: Spec, devices: Devices, door: str) -> tuple[Problem, ...]:
     """All of them, for a defaulted ``spec``."""
-    rules = RULES if door == "run" else RULES + CONTAINER_RULES
+    rules = RULES + DOOR_RULES.get(door, ())
     return tuple(problem for rule in rules for problem in rule(spec, devices))
 
 
@@ -125,10 +125,11 @@ def _listed(numbers: list[int]) -> str:
 
 
 RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)
-CONTAINER_RULES: tuple[Rule, ...] = (
+CLUSTER_RULES: tuple[Rule, ...] = (
     _shared_memory,
     _cpu_number,
     _uncounted,
     _launchers_value,
     _retries,
 )
+DOOR_RULES = {"kubernetes": CLUSTER_RULES, "docker": (_shared_memory,)}

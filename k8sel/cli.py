@@ -1,7 +1,7 @@
 """The command line: options become one library call, and its result is printed. Decides nothing about jobs.
 
 Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply --wait` adds 124 (not done in time),
-`run` gives the program's own.
+`run` and `docker` give the program's own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, r
 
 if TYPE_CHECKING:
     from k8sel.load import Job
+
+DOORS = ("kubernetes", "docker", "run")
 
 
 def main() -> None:
@@ -150,7 +152,7 @@ def plan(
     ] = "table",
     door: Annotated[
         str,
-        typer.Option(help="Where it would start: kubernetes or run.", autocompletion=completed("kubernetes", "run")),
+        typer.Option(help="Where it would start: kubernetes, docker or run.", autocompletion=completed(*DOORS)),
     ] = "kubernetes",
     nodes: Nodes = None,
     cluster: Annotated[
@@ -163,7 +165,7 @@ def plan(
     from k8sel import show
 
     choice("-o", output, ("table", "json"))
-    choice("--door", door, ("kubernetes", "run"))
+    choice("--door", door, DOORS)
     jobs = read(files)
     job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
     if cluster or context:
@@ -204,7 +206,7 @@ def run(
     """Run the job as processes on this machine. The exit status is the program's."""
     from k8sel import local, show
 
-    (job_plan,) = plans(_one(file), quiet, door="run", nodes=nodes)
+    (job_plan,) = plans(_one(file, "run"), quiet, door="run", nodes=nodes)
     command = local.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
         print(command)
@@ -215,10 +217,39 @@ def run(
     local.execute(command)
 
 
-def _one(file: str) -> list[Job]:
+def docker(
+    file: File,
+    nodes: Nodes = None,
+    show_command: Annotated[
+        bool, typer.Option("--print", help="Print the equal `docker run` line; start nothing, need no daemon.")
+    ] = False,
+    show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the job as containers on this machine, one a node. The exit status is the program's."""
+    from k8sel import on_docker, show
+    from k8sel.accelerators import by_name
+    from k8sel.targets.docker import own_network
+    from k8sel.targets.docker_line import lines
+
+    (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
+    made, network = on_docker.containers(job_plan), own_network(job_plan)
+    if show_command:
+        print(lines(made, network))
+        return
+    if show_plan:
+        show.plan(job_plan, "table", "docker")
+    sys.stdout.flush()
+    from k8sel import containers
+
+    needs, pull = by_name(job_plan.devices.type).docker_needs or "", job_plan.container.get("imagePullPolicy")
+    sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
+
+
+def _one(file: str, door: str) -> list[Job]:
     jobs = read([file])
     if len(jobs) != 1:
-        raise usage(f"{file} holds {len(jobs)} jobs, and `run` starts one", "one job a file")
+        raise usage(f"{file} holds {len(jobs)} jobs, and `{door}` starts one", "one job a file")
     return jobs
 
 
@@ -229,6 +260,7 @@ COMMANDS = (
     plan,
     render,
     run,
+    docker,
     cli_cluster.apply,
     cli_cluster.delete,
     cli_cluster.status,
@@ -239,7 +271,7 @@ COMMANDS = (
 def application(words: Sequence[str]) -> typer.Typer:
     """The command line for ``words``: with all commands, or with the one that they start with.
 
-    To make the options of all ten takes as long as to render a job.
+    To make the options of all eleven takes as long as to render a job.
     """
     made = typer.Typer(
         name="k8sel",

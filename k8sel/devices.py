@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -46,6 +46,7 @@ def _none(row: Row) -> Devices:
         type=row.name,
         resource_name=None,
         count=0,
+        exposed=(),
         exposure_env=exposure,
         hide_env=accelerators.hide_env(),
         positions=(),
@@ -65,9 +66,14 @@ def _plugin(accelerator: Accelerator, row: Row) -> Devices:
 
 def _host(accelerator: Accelerator, row: Row) -> Devices:
     exposed = sorted(accelerator.devices or ())
-    exposure = {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
     positions = tuple(exposed.index(device) for device in accelerator.devices or ())
-    return replace(_some(accelerator, row, positions=positions), exposure_env=exposure)
+    held = _some(accelerator, row, positions=positions)
+    return replace(held, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
+
+
+def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:
+    """The variable that brings these of the host's devices into a container, where the row has one."""
+    return {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
 
 
 def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
@@ -76,6 +82,7 @@ def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> 
         type=row.name,
         resource_name=None,
         count=len(positions),
+        exposed=(),
         exposure_env={},
         hide_env=accelerators.hide_env(),
         positions=positions,

@@ -45,8 +45,13 @@ def resolve(variables: Iterable[Entry]) -> dict[str, str]:
     """The values that a container would see, of entries that have one: ``$(NAME)`` filled in, ``$$`` is ``$``."""
     values: dict[str, str] = {}
     for entry in variables:
-        values[entry["name"]] = _EXPANDED.sub(lambda match: _expanded(match, values), entry["value"])
+        values[entry["name"]] = filled(entry["value"], values)
     return values
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """``text`` as a container would see it: ``$(NAME)`` filled in where it is known, ``$$`` is ``$``."""
+    return _EXPANDED.sub(lambda match: _expanded(match, values), text)
 
 
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:

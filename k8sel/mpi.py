@@ -63,21 +63,21 @@ def _mpirun(spec: Spec, door: str, per_node: int, settled: Mapping[str, str]) ->
     mpi = MPIS[str(spec.mpi.implementation)]
     nodes = spec.nodes or 1
     return (
-        *(() if door == "run" else _ssh_env(mpi, spec)),
+        *(_ssh_env(mpi, spec) if door == "kubernetes" else ()),
         mpi.program,
         *mpi.root_flags,
         *_hosts(mpi, door, per_node),
         *(mpi.count, str(nodes * per_node)),
         *(mpi.per_node, str(per_node)),
         *mpi.options,
-        *(() if door == "run" else _ssh_flag(mpi, spec)),
+        *(_ssh_flag(mpi, spec) if door == "kubernetes" else ()),
         *_exports(mpi, spec),
         *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
     )
 
 
 def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
-    return tuple(word.format(slots=slots) for word in mpi.local) if door == "run" else mpi.hostfile
+    return tuple(word.format(slots=slots) for word in mpi.local) if door != "kubernetes" else mpi.hostfile
 
 
 def _exports(mpi: Mpi, spec: Spec) -> Argv:

@@ -40,6 +40,7 @@ class Devices(Struct, frozen=True, kw_only=True):
     type: str  # the row's name
     resource_name: str | None  # extended resource to request; None: none is requested
     count: int  # devices exposed in a container (or requested)
+    exposed: tuple[int, ...]  # the host's numbers of those exposed, ascending; () where something else picks
     exposure_env: Mapping[str, str]  # written into the pod beside no request: the host's numbers, or the hiding values
     hide_env: Mapping[str, str]  # hides every vendor's devices: for launcher pods and jobs without devices
     positions: tuple[int, ...]  # container-local, in local-rank order

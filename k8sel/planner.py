@@ -103,4 +103,4 @@ def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]
 
 
 def _master(job: str, door: str) -> str:
-    return "127.0.0.1" if door == "run" else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"
+    return "127.0.0.1" if door != "kubernetes" else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"

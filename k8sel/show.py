@@ -30,8 +30,11 @@ def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
 def headline(job_plan: JobPlan, door: str) -> str:
     """One line that says what starts."""
     devices = job_plan.devices
-    what = job_plan.target if door == "kubernetes" else "on this machine"
+    places = {"kubernetes": job_plan.target, "docker": "containers on this machine"}
+    what = places.get(door, "on this machine")
     asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
+    if door == "docker" and devices.exposed and len(job_plan.nodes) == 1:
+        asks += f" (the host's {', '.join(map(str, devices.exposed))})"
     return (
         f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
         f" by {job_plan.launcher}, {asks}"

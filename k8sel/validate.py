@@ -6,7 +6,7 @@ Warnings are problems of kind WARNING; they stop nothing.
 from __future__ import annotations
 
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.rules import devices, env, launch, names, namespace, pod, scheduling, security, shapes
+from k8sel.rules import devices, docker, env, launch, names, namespace, pod, scheduling, security, shapes
 from k8sel.rules.common import Rule, not_supported
 from k8sel.spec import JobFile
 
@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = (
     *shapes.RULES,
     *security.RULES,
     *scheduling.RULES,
+    *docker.RULES,
 )
 
 

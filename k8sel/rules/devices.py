@@ -183,7 +183,7 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
 def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
     """Only some container runtimes take devices by number."""
     row = _device_row(job)
-    if row and job.spec.accelerator.allocation == "host" and row.exposure_env is None and door != "run":
+    if row and job.spec.accelerator.allocation == "host" and row.exposure_env is None and door == "kubernetes":
         message = f"for type {row.name} no variable says which of a host's devices enter a container"
         yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
 

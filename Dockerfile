@@ -1,0 +1,27 @@
+# Two images on any base that has python3 >= 3.9:
+#
+#   docker build --build-arg BASE=pytorch/pytorch:latest --target entrypoint -t train .
+#     the base, and in front of every command the check of its devices:
+#     docker run -e K8SEL_ACCELERATOR=cuda -e K8SEL_DEVICES=2,0 train torchrun train.py   (all variables: train --help)
+#
+#   python3 -m pip install --no-compile --target build/site . && docker build --build-arg BASE=python:3.12-slim --target cli -t k8sel .
+#     the command line; the Python that installs has to be of the base's version. No step of either needs a network.
+ARG BASE=python:3.12-slim
+
+FROM ${BASE} AS build
+COPY k8sel /src/k8sel
+RUN ["python3", "-c", "import pathlib, sys; sys.path.insert(0, '/src'); from k8sel import brought; out = pathlib.Path('/out'); out.mkdir(); (out / brought.SCRIPT).write_text(brought.script()); (out / brought.ARCHIVE).write_bytes(brought.archive()); start = out / 'k8sel-entrypoint'; start.write_text('#!/bin/sh\\nexec /bin/sh /opt/k8sel/entrypoint \"$@\"\\n'); start.chmod(0o755)"]
+
+FROM ${BASE} AS entrypoint
+COPY --from=build /out/entrypoint /out/entrypoint.pyz /opt/k8sel/
+COPY --from=build /out/k8sel-entrypoint /usr/local/bin/
+USER 1000:1000
+ENTRYPOINT ["k8sel-entrypoint"]
+CMD ["--help"]
+
+FROM ${BASE} AS cli
+COPY build/site /opt/k8sel/site
+ENV PYTHONPATH=/opt/k8sel/site
+USER 1000:1000
+ENTRYPOINT ["python3", "-m", "k8sel"]
+CMD ["--help"]

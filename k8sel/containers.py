@@ -1,0 +1,269 @@
+"""`k8sel docker`: a plan as containers of this machine's daemon. The only importer of ``docker``; prints logs, no more.
+
+One thread a container copies its output and waits for its end; signals and ends come to the main thread in one queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.types import DeviceRequest, Ulimit
+from docker.types import Mount as BindMount
+from msgspec import Struct
+from msgspec.structs import replace
+from requests.exceptions import RequestException
+
+from k8sel import pulling
+from k8sel.errors import ContainersError
+from k8sel.targets.docker import CAPABILITY, Container
+
+if TYPE_CHECKING:
+    from docker.client import DockerClient
+    from docker.models.containers import Container as Made
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+GRACE_SECONDS = 10  # Docker's own, between SIGTERM and SIGKILL
+# A part of the daemon's answer -> the way out; {needs}: what the table says that the device's machine has to have.
+CAUSES = (
+    ("could not select device driver", "the daemon cannot expose this kind of device: install {needs}"),
+    ("unknown or invalid runtime name", "the daemon does not have the runtime for this device: install {needs}"),
+    ("Unknown runtime specified", "the daemon does not have the runtime for this device: install {needs}"),
+    ("error gathering device information", "this machine does not have so many of these devices, or lacks {needs}"),
+    ("bind source path does not exist", "spec.volumes names a folder that is not on the daemon's machine"),
+    ("is already in use by container", "another run of this job is going on or was killed: docker rm -f {name}"),
+    ("range of CPUs is from", "spec.resources.cpu is more than the daemon's machine has"),
+    ("network with name", "another run of this job is going on or was killed: docker network rm {network}"),
+)
+
+
+class _Ended(Struct, frozen=True, kw_only=True):
+    """A container that is through; ``status`` is the program's."""
+
+    index: int
+    status: int
+    trouble: Exception | None = None  # its output or its end could not be had
+
+
+_Output = Iterator[tuple[bytes | None, bytes | None]]  # standard output and error, piece by piece
+_Events = queue.SimpleQueue["_Ended | signal.Signals"]
+
+
+def run(containers: Sequence[Container], network: str | None, *, needs: str = "", pull: str | None, quiet: bool) -> int:
+    """Runs all of them to their end: the first failure's status, or 0. Raises ContainersError."""
+    first = containers[0]
+    hints = {"needs": needs or "its driver", "name": first.name, "network": network or ""}
+    with _explained(hints):
+        client = _connect()
+        _pull(client, first.image, pull, quiet)
+        with contextlib.ExitStack() as left:
+            events: _Events = queue.SimpleQueue()
+            left.enter_context(_signals(events))
+            if network:
+                own = client.networks.create(network, check_duplicate=True, labels=dict(first.labels))
+                left.callback(_gone, own.remove)
+            started: list[Made] = []
+            for each in containers:
+                made, output = _start(client, each, left)
+                _follow(made, output, f"{each.name}: ".encode() if network else b"", len(started), events)
+                started.append(made)
+            return _await_all(started, events)
+
+
+def _connect() -> DockerClient:
+    try:
+        client = docker.from_env()
+        client.ping()
+    except (DockerException, RequestException) as error:
+        raise ContainersError(
+            f"k8sel: no Docker daemon answers: {_brief(error)}. "
+            "Is it running, and may this user use it? DOCKER_HOST says where it is, if not at /var/run/docker.sock."
+        ) from None
+    return client
+
+
+def _pull(client: DockerClient, image: str, policy: str | None, quiet: bool) -> None:
+    get = functools.partial(client.api.pull, stream=True, decode=True)
+    try:
+        pulling.image(get, image, policy, here=_has(client, image), quiet=quiet)
+    except APIError as error:
+        raise ContainersError(
+            f"k8sel: image {image} cannot be pulled: {_brief(error)}. Is spec.image right, and this machine logged in?"
+        ) from None
+
+
+def _has(client: DockerClient, image: str) -> bool:
+    try:
+        client.images.get(image)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> tuple[Made, _Output]:
+    """A container that runs, to be removed with ``left``, and all that it says."""
+    made = client.containers.create(**arguments(container))
+    left.callback(_gone, functools.partial(made.remove, force=True, v=True))
+    output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
+    try:
+        made.start()
+    except APIError as error:
+        if not container.ulimits or "rlimit" not in _brief(error):
+            raise
+        limits = " and ".join(name for name, _ in container.ulimits)
+        print(f"k8sel: this daemon may not raise {limits} (is it rootless?): going on without", file=sys.stderr)
+        made.remove(force=True, v=True)
+        return _start(client, replace(container, ulimits=()), left)
+    return made, output
+
+
+def arguments(container: Container) -> dict[str, Any]:
+    """``container`` in the words of Docker's client."""
+    program, *words = container.command
+    return {
+        "name": container.name,
+        "hostname": container.name,
+        "image": container.image,
+        "entrypoint": [program],
+        "command": words,
+        "environment": dict(container.env),
+        "device_requests": _requests(container),
+        "devices": [f"{path}:{path}:rwm" for path in container.devices],
+        "runtime": container.runtime,
+        "shm_size": container.shm_size,
+        "ulimits": [Ulimit(name=name, soft=limit, hard=limit) for name, limit in container.ulimits],
+        "mounts": [BindMount(m.target, m.source, type="bind", read_only=m.read_only) for m in container.mounts],
+        "user": container.user,
+        "group_add": list(container.group_add),
+        "working_dir": container.workdir,
+        "network": container.network,
+        "init": container.init,
+        "labels": dict(container.labels),
+        "cap_add": list(container.cap_add),
+        "cap_drop": list(container.cap_drop),
+        "security_opt": ["no-new-privileges"] if container.no_new_privileges else None,
+        "privileged": container.privileged,
+        "read_only": container.read_only,
+        "nano_cpus": container.nano_cpus,
+        "mem_limit": container.memory,
+    }
+
+
+def _requests(container: Container) -> list[DeviceRequest]:
+    if container.driver is None:
+        return []
+    wanted = list(container.device_ids)
+    return [DeviceRequest(driver=container.driver, device_ids=wanted, capabilities=[[CAPABILITY]])]
+
+
+def _follow(container: Made, output: _Output, prefix: bytes, index: int, events: _Events) -> None:
+    """Its output, and at last its end, come from a thread."""
+
+    def follow() -> None:
+        try:
+            _copy(output, prefix)
+            events.put(_Ended(index=index, status=int(container.wait()["StatusCode"])))
+        except Exception as error:
+            events.put(_Ended(index=index, status=1, trouble=error))
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _copy(output: _Output, prefix: bytes) -> None:
+    out, err = _writer(sys.stdout.buffer, prefix), _writer(sys.stderr.buffer, prefix)
+    for said, complained in output:
+        out(said or b"")
+        err(complained or b"")
+    out(b"", True)
+    err(b"", True)
+
+
+def _writer(stream: BinaryIO, prefix: bytes) -> Callable[..., None]:
+    """Writes what comes; with a prefix, whole lines only, so that those of several nodes do not mix."""
+    rest = b""
+
+    def write(data: bytes, last: bool = False) -> None:
+        nonlocal rest
+        if prefix:
+            *lines, rest = (rest + data).split(b"\n")
+            lines, rest = ([*lines, rest], b"") if last and rest else (lines, rest)
+            data = b"".join(prefix + line + b"\n" for line in lines)
+        if data:
+            stream.write(data)
+            stream.flush()
+
+    return write
+
+
+@contextlib.contextmanager
+def _signals(events: _Events) -> Iterator[None]:
+    """They are the program's from here on."""
+    heard = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]  # nohup stays nohup
+    before = {number: signal.signal(number, lambda n, _: events.put(signal.Signals(n))) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _await_all(containers: list[Made], events: _Events) -> int:
+    running, failed = set(range(len(containers))), 0
+    while running:
+        event = events.get()
+        if isinstance(event, signal.Signals):
+            _forward(event, [containers[index] for index in running])
+            continue
+        running.discard(event.index)
+        if event.trouble:
+            raise event.trouble
+        if event.status and not failed:
+            failed = event.status
+            _stop([containers[index] for index in running])
+    return failed
+
+
+def _forward(number: signal.Signals, containers: list[Made]) -> None:
+    for container in containers:
+        _gone(functools.partial(container.kill, int(number)))
+
+
+def _stop(containers: list[Made]) -> None:
+    """All at once: they wait for each other."""
+    threads = [
+        threading.Thread(target=_gone, args=(functools.partial(each.stop, timeout=GRACE_SECONDS),))
+        for each in containers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _gone(act: Callable[[], object]) -> None:
+    """Does it, unless what it is done to is gone or has ended already."""
+    with contextlib.suppress(NotFound, APIError, RequestException):
+        act()
+
+
+@contextlib.contextmanager
+def _explained(hints: dict[str, str]) -> Iterator[None]:
+    """The daemon's refusals as ContainersErrors, with the way out where it is known."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        said = _brief(error)
+        way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in said.lower()), "")
+        raise ContainersError(f"k8sel: the Docker daemon refused: {said.rstrip('.')}.{way}") from None
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(getattr(error, "explanation", None) or error).split())

@@ -1,0 +1,119 @@
+"""What only holds for containers on this machine, without a cluster around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+from k8sel.accelerators import ROWS
+from k8sel.errors import FieldPath, Problem
+from k8sel.rules.common import Rule, forbidden, warning
+from k8sel.spec import JobFile
+
+SECURITY = ("runAsUser", "runAsGroup", "supplementalGroups", "seccompProfile")
+CONTAINER_SECURITY = (
+    *("runAsUser", "runAsGroup", "privileged", "capabilities", "readOnlyRootFilesystem", "allowPrivilegeEscalation"),
+    "seccompProfile",
+)
+MOUNT = ("name", "mountPath", "readOnly", "subPath")
+RESOURCES = ("cpu", "memory")
+
+
+def _only_docker(rule: Rule) -> Rule:
+    @wraps(rule)
+    def apart(job: JobFile, door: str) -> Iterator[Problem]:
+        if door == "docker":
+            yield from rule(job, door)
+
+    return apart
+
+
+@_only_docker
+def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+    """Chosen devices enter a container in a way of their vendor's own."""
+    row = ROWS.get(job.spec.accelerator.type)
+    if row and row.is_device and job.spec.accelerator.devices and not row.in_docker:
+        message = f"how chosen devices of type {row.name} enter a container of Docker's is not in the table"
+        yield forbidden(("spec", "accelerator", "type"), message, "`k8sel run`, or a cluster")
+
+
+@_only_docker
+def one_node_of_mpi(job: JobFile, door: str) -> Iterator[Problem]:
+    """Several need an sshd each, and keys, which only an operator brings."""
+    if job.spec.launcher == "mpirun" and (job.spec.nodes or 1) > 1:
+        message = "mpirun reaches other nodes over ssh, with keys that the mpi-operator makes"
+        yield forbidden(("spec", "nodes"), message, "nodes: 1 with more processesPerNode, or launcher: torchrun")
+
+
+@_only_docker
+def nodes_share_a_network(job: JobFile, door: str) -> Iterator[Problem]:
+    """On one machine, nodes in its own network would take each other's ports."""
+    if job.spec.host_network and (job.spec.nodes or 1) > 1:
+        message = "several nodes on one machine need a network of their own"
+        yield forbidden(("spec", "hostNetwork"), message, "leave it out, or nodes: 1")
+
+
+@_only_docker
+def volumes_are_here(job: JobFile, door: str) -> Iterator[Problem]:
+    """Only a folder of the host's is anything without a cluster."""
+    for index, volume in enumerate(job.spec.volumes):
+        for source in (key for key in volume if key not in ("name", "hostPath")):
+            message = f"{source} is the cluster's, and there is none"
+            yield forbidden(("spec", "volumes", index, source), message, "hostPath: {path: /data}")
+        if isinstance(volume.get("hostPath"), dict) and not isinstance(volume["hostPath"].get("path"), str):
+            yield forbidden(("spec", "volumes", index, "hostPath"), "it has no path", "hostPath: {path: /data}")
+
+
+@_only_docker
+def values_are_here(job: JobFile, door: str) -> Iterator[Problem]:
+    """A value that is read elsewhere is the cluster's."""
+    for index, variable in enumerate(job.spec.env):
+        if variable.value_from:
+            message = f"{variable.name} comes from the cluster (valueFrom), and there is none"
+            yield forbidden(("spec", "env", index, "valueFrom"), message, "a value")
+
+
+@_only_docker
+def ignored_fields(job: JobFile, door: str) -> Iterator[Problem]:
+    """What only a cluster can do is left out, and said."""
+    for path, value in _clusters_own(job):
+        if value:
+            yield warning(("spec", *path), "Docker has nothing like it, so it is ignored", "nothing: clusters read it")
+
+
+def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
+    spec, asked, policy = job.spec, job.spec.accelerator, job.spec.policy
+    yield ("accelerator", "allocation"), asked.allocation == "host"
+    yield ("accelerator", "resource"), asked.resource
+    yield ("imagePullSecrets",), spec.image_pull_secrets
+    yield ("serviceAccountName",), spec.service_account_name
+    yield ("nodeSelector",), spec.node_selector
+    yield ("affinity",), spec.affinity
+    yield ("tolerations",), spec.tolerations
+    yield ("scheduling", "queue"), spec.scheduling.queue
+    yield ("scheduling", "priorityClassName"), spec.scheduling.priority_class_name
+    yield ("scheduling", "gang"), spec.scheduling.gang
+    yield ("policy", "backoffLimit"), policy.backoff_limit
+    yield ("policy", "activeDeadlineSeconds"), policy.active_deadline_seconds
+    yield ("policy", "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished
+    yield from _others(("podSecurityContext",), spec.pod_security_context, SECURITY)
+    yield from _others(("securityContext",), spec.security_context, CONTAINER_SECURITY)
+    yield from _others(("resources",), spec.resources, RESOURCES)
+    for index, mount in enumerate(spec.volume_mounts):
+        yield from _others(("volumeMounts", index), mount, MOUNT)
+
+
+def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> Iterator[tuple[FieldPath, object]]:
+    for name in given:
+        yield (*path, name), name not in known
+
+
+RULES: tuple[Rule, ...] = (
+    exposure_is_known,
+    one_node_of_mpi,
+    nodes_share_a_network,
+    volumes_are_here,
+    values_are_here,
+    ignored_fields,
+)

@@ -1,0 +1,199 @@
+"""A node of a JobPlan as the arguments of one container of Docker's. Pure; knows neither the daemon nor its client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from k8sel import env
+from k8sel.accelerators import Row
+from k8sel.devices import exposing
+from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.launch import FOLDER
+from k8sel.plan import Fragment, JobPlan, Node
+from k8sel.rules.quantity import amount
+
+MASTER_PORT = "23456"  # the training-operator's own default for a PyTorchJob
+CAPABILITY = "gpu"  # that any driver of a device request has; `docker run --gpus` asks for it
+MEBIBYTE = 2**20
+UNLIMITED = -1
+# What NVIDIA's own images ask for, and collective libraries of other vendors need as well: memory that they pin.
+ULIMITS = (("memlock", UNLIMITED), ("stack", 64 * MEBIBYTE))
+
+
+class Mount(Struct, frozen=True, kw_only=True):
+    """A folder or file of the host in a container."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """What has to be known of the machine."""
+
+    entrypoint: str | None  # the folder with the entrypoint; None: it is built in
+    nodes: Mapping[str, tuple[str, ...]]  # the table's pattern -> this machine's device nodes, in the order that counts
+    groups: Mapping[str, int]  # device node -> the group that may use it
+
+
+class Container(Struct, frozen=True, kw_only=True):
+    """One container, decided; the words are Docker's."""
+
+    name: str  # the node's, and its host name
+    image: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    driver: str | None  # of the request for `device_ids`
+    device_ids: tuple[str, ...]  # the host's numbers, ascending
+    devices: tuple[str, ...]  # device nodes
+    runtime: str | None
+    shm_size: int | None
+    ulimits: tuple[tuple[str, int], ...]
+    mounts: tuple[Mount, ...]
+    user: str | None
+    group_add: tuple[str, ...]
+    workdir: str | None
+    network: str | None  # None: Docker's own default
+    init: bool
+    labels: Mapping[str, str]
+    cap_add: tuple[str, ...]
+    cap_drop: tuple[str, ...]
+    no_new_privileges: bool
+    privileged: bool
+    read_only: bool
+    nano_cpus: int | None
+    memory: int | None
+
+
+def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
+    """The container of ``node``."""
+    numbers = exposed(plan, node)
+    variables = _env(plan, row, node, numbers)
+    nodes = _device_nodes(row, numbers, host)
+    limits: Mapping[str, str] = plan.container.get("resources", {}).get("limits", {})
+    security: Mapping[str, Any] = plan.container.get("securityContext", {})
+    shared = amount(plan.shared_memory) if plan.shared_memory else None
+    return Container(
+        name=node.name,
+        image=plan.image,
+        command=tuple(_word(word, variables) for word in plan.command),
+        env=variables,
+        driver=row.docker_driver if numbers else None,
+        device_ids=tuple(map(str, numbers)) if row.docker_driver else (),
+        devices=nodes,
+        runtime=row.docker_runtime if numbers else None,
+        shm_size=int(shared) if shared else None,
+        ulimits=ULIMITS if numbers else (),
+        mounts=_mounts(plan, host),
+        user=_user(plan),
+        group_add=_groups(plan, nodes, host),
+        workdir=plan.container.get("workingDir"),
+        network=_network(plan),
+        init=True,  # or a program without a handler for SIGTERM, as process 1, would never get one
+        labels=plan.labels,
+        cap_add=tuple(security.get("capabilities", {}).get("add", ())),
+        cap_drop=tuple(security.get("capabilities", {}).get("drop", ())),
+        no_new_privileges=security.get("allowPrivilegeEscalation") is False,
+        privileged=bool(security.get("privileged")),
+        read_only=bool(security.get("readOnlyRootFilesystem")),
+        nano_cpus=_scaled(limits.get("cpu"), 10**9),
+        memory=_scaled(limits.get("memory"), 1),
+    )
+
+
+def exposed(plan: JobPlan, node: Node) -> tuple[int, ...]:
+    """The host's numbers of the node's devices: those of several nodes on one machine lie behind each other."""
+    return tuple(number + node.node_rank * plan.devices.count for number in plan.devices.exposed)
+
+
+def own_network(plan: JobPlan) -> str | None:
+    """The network that the job's nodes share, to be made and removed with it; one node needs none."""
+    return f"{plan.name}-k8sel" if len(plan.nodes) > 1 else None
+
+
+def _network(plan: JobPlan) -> str | None:
+    return own_network(plan) or ("host" if plan.pod.get("hostNetwork") else None)
+
+
+def _env(plan: JobPlan, row: Row, node: Node, numbers: tuple[int, ...]) -> dict[str, str]:
+    """The variables of a node; the group's are those that the operator would have given."""
+    expectation = {VARIABLE: plan.expectation.to_json()} if plan.entrypoint_mode != "none" else {}
+    values = {**env.resolve(plan.env), **_group(plan, node), **expectation}
+    if numbers:  # a device request writes the variable itself, and without a runtime that reads it, it says nothing
+        values.pop(row.exposure_env or "", None)
+        values |= {**row.docker_env, **(exposing(row, numbers) if row.docker_runtime else {})}
+    return values
+
+
+def _group(plan: JobPlan, node: Node) -> dict[str, str]:
+    """As in the training-operator's pkg/controller.v1/pytorch/envvar.go; mpirun makes its own group."""
+    if plan.launcher == "mpirun":
+        return {}
+    first = plan.nodes[0].name if len(plan.nodes) > 1 else "127.0.0.1"
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_ADDR": first,
+        "MASTER_PORT": MASTER_PORT,
+        "RANK": str(node.node_rank),
+        "WORLD_SIZE": str(plan.world_size),
+        "PET_NNODES": str(len(plan.nodes)),
+        "PET_NODE_RANK": str(node.node_rank),
+        "PET_NPROC_PER_NODE": str(plan.processes_per_node),
+        "PET_MASTER_ADDR": first,
+        "PET_MASTER_PORT": MASTER_PORT,
+    }
+
+
+def _word(word: str, variables: Mapping[str, str]) -> str:
+    """Kubernetes fills a reference in; Docker does not."""
+    return env.filled(word, variables) if isinstance(word, env.Reference) else word
+
+
+def _device_nodes(row: Row, numbers: Iterable[int], host: Host) -> tuple[str, ...]:
+    wanted = tuple(numbers)
+    found = [path for pattern in row.docker_nodes if wanted for path in _matching(pattern, wanted, host)]
+    return tuple(dict.fromkeys(found))
+
+
+def _matching(pattern: str, numbers: tuple[int, ...], host: Host) -> Iterable[str]:
+    """The nodes of these devices; one that the machine does not have keeps its number, for the message."""
+    if "{n}" in pattern:
+        return [pattern.format(n=number) for number in numbers]
+    if "*" not in pattern:
+        return [pattern]
+    here = host.nodes.get(pattern, ())
+    return [here[number] if number < len(here) else f"{pattern}[{number}]" for number in numbers]
+
+
+def _mounts(plan: JobPlan, host: Host) -> tuple[Mount, ...]:
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in plan.pod.get("volumes", ())}
+    own = [Mount(source=host.entrypoint, target=FOLDER, read_only=True)] if host.entrypoint else []
+    return (*(_mount(paths[mount["name"]], mount) for mount in plan.container.get("volumeMounts", ())), *own)
+
+
+def _mount(path: str, mount: Fragment) -> Mount:
+    below = f"{path.rstrip('/')}/{mount['subPath']}" if mount.get("subPath") else path
+    return Mount(source=below, target=mount["mountPath"], read_only=bool(mount.get("readOnly")))
+
+
+def _user(plan: JobPlan) -> str | None:
+    """User and group, as numbers; the image's own where the file names none."""
+    both = {**plan.pod.get("securityContext", {}), **plan.container.get("securityContext", {})}
+    user, group = both.get("runAsUser"), both.get("runAsGroup")
+    if user is None:
+        return None
+    return str(user) if group is None else f"{user}:{group}"
+
+
+def _groups(plan: JobPlan, nodes: Iterable[str], host: Host) -> tuple[str, ...]:
+    """The file's, and those that the nodes belong to: a program that is not root's opens them as their group."""
+    given = plan.pod.get("securityContext", {}).get("supplementalGroups", ())
+    return tuple(dict.fromkeys(str(group) for group in (*given, *(host.groups[n] for n in nodes if n in host.groups))))
+
+
+def _scaled(quantity: str | None, unit: int) -> int | None:
+    number = amount(quantity) if quantity is not None else None
+    return None if number is None else int(number * unit)

@@ -1,0 +1,88 @@
+"""A Docker daemon of the tests' own: in a temporary folder and a network namespace, gone with the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HOOK = HERE / "nvidia-container-runtime-hook"
+SECONDS = 60
+PROGRAMS = {
+    "dockerd": "docker.io",
+    "docker": "docker.io",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "iptables": "iptables",
+}
+
+
+def lacking() -> str:
+    """What this machine lacks for a daemon; empty when nothing."""
+    if os.geteuid() != 0:
+        return "it needs root"
+    missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program, path=_path())})
+    return f"apt-get install {' '.join(missing)}" if missing else ""
+
+
+@contextmanager
+def running(folder: Path, library: Path) -> Iterator[str]:
+    """The address of a daemon that lives in ``folder``; it finds NVIDIA's hook, a stand-in, on its PATH."""
+    hook = folder / "hook"
+    hook.mkdir()
+    for file in (HOOK, library):
+        shutil.copy(file, hook)
+    (folder / "daemon.json").write_text("{}")
+    address = f"unix://{folder}/sock"
+    env = {**os.environ, "PATH": f"{hook}:{_path()}"}
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            _command(folder, address), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env, start_new_session=True
+        ) as daemon,
+    ):
+        try:
+            _await(daemon, folder)
+            yield address
+        finally:
+            _end(daemon, folder)
+
+
+def _command(folder: Path, address: str) -> list[str]:
+    """Ends when the tests' process does, however that ends."""
+    options = {"config-file": "daemon.json", "data-root": "data", "exec-root": "exec", "pidfile": "pid"}
+    flags = [f"--{name}={folder / place}" for name, place in options.items()]
+    daemon = ["dockerd", *flags, "--group=root", f"--host={address}"]
+    apart = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net"]
+    return [*apart, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *daemon]
+
+
+def _await(daemon: subprocess.Popen[bytes], folder: Path) -> None:
+    end = time.monotonic() + SECONDS
+    while not (folder / "sock").exists() or b"API listen on" not in (folder / "log").read_bytes():
+        if daemon.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"dockerd does not start:\n{(folder / 'log').read_text()[-4000:]}")
+        time.sleep(0.1)
+
+
+def _end(daemon: subprocess.Popen[bytes], folder: Path) -> None:
+    daemon.terminate()
+    try:
+        daemon.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(daemon.pid, signal.SIGKILL)
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        place = line.split()[1]
+        if place.startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", place], check=False)
+    shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+def _path() -> str:
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"

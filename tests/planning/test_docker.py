@@ -1,0 +1,216 @@
+"""The door `docker`: a plan as container arguments, as a command line, and what has no place there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sel import accelerators, brought, here, show, validate
+from k8sel.defaults import default
+from k8sel.errors import Kind
+from k8sel.plan import JobPlan
+from k8sel.targets import docker, docker_line
+from planning.jobs import job, plan
+
+NODES = {
+    "/dev/dri/renderD*": tuple(f"/dev/dri/renderD{number}" for number in (130, 128, 129)),
+    "/dev/dri/card*": tuple(f"/dev/dri/card{number}" for number in (3, 1, 2)),
+}
+HOST = docker.Host(entrypoint="/cache/it", nodes=NODES, groups={"/dev/dri/renderD129": 105, "/dev/kfd": 105})
+
+
+def containers(accelerator: dict[str, Any], **spec: object) -> list[docker.Container]:
+    return emitted(plan(accelerator, "docker", **spec))
+
+
+def emitted(job_plan: JobPlan) -> list[docker.Container]:
+    row = accelerators.by_name(job_plan.devices.type)
+    return [docker.emit(job_plan, row, node, HOST) for node in job_plan.nodes]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "expected"),
+    [
+        ({"type": "cuda", "devices": [2, 0]}, {"driver": "nvidia", "device_ids": ("0", "2")}),
+        ({"type": "cuda", "count": 2}, {"driver": "nvidia", "device_ids": ("0", "1")}),
+        ({"type": "hpu", "devices": [2, 0]}, {"runtime": "habana", "HABANA_VISIBLE_DEVICES": "0,2"}),
+        ({"type": "npu", "devices": [0, 2]}, {"runtime": "ascend", "ASCEND_VISIBLE_DEVICES": "0,2"}),
+        (
+            {"type": "xpu", "devices": [0, 2]},
+            {
+                "devices": ("/dev/dri/renderD130", "/dev/dri/renderD129", "/dev/dri/card3", "/dev/dri/card2"),
+                "group_add": ("105",),
+            },
+        ),
+        (
+            {"type": "rocm", "devices": [1]},
+            {"devices": ("/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card1"), "group_add": ("105",)},
+        ),
+        ({"type": "neuron", "devices": [0, 2]}, {"devices": ("/dev/neuron0", "/dev/neuron2")}),
+        ({"type": "cuda", "devices": []}, {"NVIDIA_VISIBLE_DEVICES": "void"}),
+        ({"type": "cpu"}, {"NVIDIA_VISIBLE_DEVICES": "void"}),
+    ],
+)
+def test_a_row_says_how_its_devices_enter(accelerator: dict[str, Any], expected: dict[str, object]) -> None:
+    (container,) = containers(accelerator)
+    ways = {"driver": None, "device_ids": (), "devices": (), "runtime": None, "group_add": ()}
+    exposing = {row.exposure_env for row in accelerators.ROWS.values()}
+    found = {name: getattr(container, name) for name in ways}
+    found |= {name: value for name, value in container.env.items() if name in exposing}
+    assert found == {**ways, **expected}
+
+
+def test_nodes_have_devices_behind_each_other_and_one_group() -> None:
+    first, second = containers({"type": "cuda", "count": 2}, nodes=2)
+    assert (first.device_ids, second.device_ids) == (("0", "1"), ("2", "3"))
+    assert {first.network, second.network} == {"job-k8sel"}
+    assert (first.env["PET_NODE_RANK"], second.env["PET_NODE_RANK"]) == ("0", "1")
+    for each in (first, second):
+        assert each.env["PET_NNODES"] == "2"
+        assert each.env["PET_MASTER_ADDR"] == each.env["MASTER_ADDR"] == first.name == "job-master-0"
+
+
+def test_a_plan_says_the_hosts_numbers() -> None:
+    said = show.headline(plan({"type": "cuda", "devices": [2, 0]}, "docker"), "docker")
+    assert said == "job: containers on this machine, 1 x 2 processes by torchrun, 2 x cuda a node (the host's 0, 2)"
+
+
+def test_the_command_is_that_of_a_pod() -> None:
+    (container,) = containers({"type": "cuda", "devices": [2, 0]})
+    assert container.command == (
+        *("/bin/sh", "/k8sel/entrypoint", "--", "torchrun", "--nproc-per-node", "2"),
+        "train.py",
+    )
+    assert container.mounts == (docker.Mount(source="/cache/it", target="/k8sel", read_only=True),)
+    assert container.init
+
+
+def test_what_kubernetes_would_fill_in_is_filled_in() -> None:
+    _, second = containers({"type": "cuda", "count": 2}, nodes=2, launcher="accelerate")
+    words = dict(zip(second.command, second.command[1:], strict=False))
+    assert (words["--machine_rank"], words["--main_process_ip"]) == ("1", "job-master-0")
+
+
+def test_pod_fields_have_their_words() -> None:
+    (container,) = containers(
+        {"type": "cpu"},
+        resources={"cpu": "1500m", "memory": "2Gi"},
+        sharedMemory="1Gi",
+        podSecurityContext={"runAsUser": 1000, "runAsGroup": 7, "supplementalGroups": [44]},
+        securityContext={"readOnlyRootFilesystem": True, "capabilities": {"add": ["SYS_NICE"]}},
+        volumes=[{"name": "data", "hostPath": {"path": "/srv/"}}],
+        volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": "a,b", "readOnly": True}],
+        hostNetwork=True,
+        workingDir="/work",
+    )
+    assert (container.nano_cpus, container.memory, container.shm_size) == (1_500_000_000, 2 * 2**30, 2**30)
+    assert (container.user, container.group_add, container.workdir) == ("1000:7", ("44",), "/work")
+    assert (container.network, container.read_only, container.no_new_privileges) == ("host", True, True)
+    assert (container.cap_drop, container.cap_add) == (("ALL",), ("SYS_NICE",))
+    line = shlex.split(docker_line.line(container))
+    assert 'type=bind,"source=/srv/a,b",target=/data,readonly' in line
+    assert line[line.index("--cpus") + 1] == "1.5"
+
+
+def test_the_lines_of_several_nodes_make_and_remove_their_network() -> None:
+    made = containers({"type": "cuda", "count": 1}, nodes=2)
+    first, *nodes, wait, last = docker_line.lines(made, made[0].network).splitlines()
+    assert (first, wait, last) == ("docker network create job-k8sel", "wait", "docker network rm job-k8sel")
+    assert [node.endswith(" &") for node in nodes] == [True, True]
+    assert "'driver=nvidia,device=1'" in nodes[1] or "driver=nvidia,device=1" in nodes[1]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "spec", "path"),
+    [
+        ({"type": "tpu"}, {}, "spec.accelerator.type"),
+        ({"type": "cuda", "devices": [1, 0]}, {"nodes": 2}, "spec.accelerator.devices"),
+        ({"type": "cuda"}, {"nodes": 2, "launcher": "mpirun"}, "spec.nodes"),
+        ({"type": "cuda"}, {"nodes": 2, "hostNetwork": True}, "spec.hostNetwork"),
+        (
+            {"type": "cpu"},
+            {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "b"}}]},
+            "spec.volumes[0].persistentVolumeClaim",
+        ),
+        (
+            {"type": "cpu"},
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "b", "key": "c"}}}]},
+            "spec.env[0].valueFrom",
+        ),
+    ],
+)
+def test_what_needs_a_cluster_is_refused(accelerator: dict[str, Any], spec: dict[str, object], path: str) -> None:
+    file = default(job(accelerator, spec), "docker")
+    assert [str(problem).split(": ")[0] for problem in validate.errors(validate.validate(file, "docker"))] == [path]
+
+
+def test_what_says_nothing_here_is_said() -> None:
+    spec = {"nodeSelector": {"a": "b"}, "policy": {"backoffLimit": 3}, "resources": {"cpu": 1, "rdma/hca": 1}}
+    found = validate.validate(default(job({"type": "cuda", "allocation": "host"}, spec), "docker"), "docker")
+    ignored = [str(problem).split(": ")[0] for problem in found if problem.kind is Kind.WARNING]
+    assert ignored == [
+        "spec.accelerator.allocation",
+        "spec.nodeSelector",
+        "spec.policy.backoffLimit",
+        "spec.resources.rdma/hca",
+    ]
+
+
+def test_nodes_of_a_vendor_count_by_pci_address(tmp_path: Path) -> None:
+    for number, address, vendor in (
+        (128, "0000:9a:00.0", "0x8086"),
+        (129, "0000:3b:00.0", "0x8086"),
+        (130, "1", "0x1"),
+    ):
+        device = tmp_path / "sys/devices" / address
+        device.mkdir(parents=True)
+        (device / "vendor").write_text(f"{vendor}\n")
+        link = tmp_path / f"sys/class/drm/renderD{number}/device"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(device)
+        node = tmp_path / f"dev/dri/renderD{number}"
+        node.parent.mkdir(parents=True, exist_ok=True)
+        node.touch()
+    found = here.device_nodes(accelerators.by_name("xpu"), str(tmp_path))
+    assert found == {"/dev/dri/renderD*": ("/dev/dri/renderD129", "/dev/dri/renderD128"), "/dev/dri/card*": ()}
+
+
+FILE = Path(__file__).parents[2] / "examples" / "hello.yaml"
+
+
+def test_a_missing_daemon_is_named(tmp_path: Path) -> None:
+    env = {"DOCKER_HOST": f"unix://{tmp_path}/none", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "k8sel", "docker", "-q", str(FILE)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("k8sel: no Docker daemon answers: ")
+
+
+def test_the_line_needs_no_client(tmp_path: Path) -> None:
+    program = "import sys; from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False); "
+    program += "print(sorted({'docker', 'kubernetes'} & set(sys.modules)))"
+    command = [sys.executable, "-c", program, "docker", "-q", "--print", str(FILE)]
+    env = {"HOME": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    line, modules = done.stdout.splitlines()
+    assert (line.split()[:2], modules) == (["docker", "run"], "[]")
+    assert len(list((tmp_path / ".cache/k8sel").iterdir())) == 1
+
+
+def test_the_entrypoint_is_laid_down_once_and_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        folder = brought.folder()
+    finally:
+        os.umask(before)
+    assert brought.folder() == folder
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert (folder / brought.ARCHIVE).read_bytes() == brought.archive()
+    assert {oct(path.stat().st_mode)[-3:] for path in (folder, *folder.iterdir())} == {"755", "644"}
