@@ -26,6 +26,9 @@ def schema(mark_nullable: bool = False) -> Schema:
         part["properties"] = {key: _titled(key, field) for key, field in part["properties"].items()}
         if name == "Accelerator":
             part["properties"]["type"]["enum"] = [*ROWS, "auto"]
+            part["properties"]["resource"]["examples"] = [
+                row.resource_name for row in ROWS.values() if row.resource_name
+            ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,

@@ -95,10 +95,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
     resource: (
         Annotated[
             str,
-            Meta(
-                description="Extended resource instead of the row's own (MIG, shared, partitions).",
-                examples=["nvidia.com/gpu.shared"],
-            ),
+            Meta(description="Extended resource instead of the row's own (MIG, shared, partitions)."),
         ]
         | None
     ) = None
