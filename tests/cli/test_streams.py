@@ -153,7 +153,8 @@ def test_bash_completes(words: str, offered: list[str]) -> None:
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("no folder")
-    command = [str(Path(sys.executable).parent / "k8sel"), "--install-completion", "bash"]
+    # The shell is found among the parent processes, so there has to be one: bash alone would become the program.
+    command = ["bash", "-c", f"{Path(sys.executable).parent / 'k8sel'} --install-completion; exit $?"]
     env = {**os.environ, "HOME": str(tmp_path / "home")}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1

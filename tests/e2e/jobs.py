@@ -74,6 +74,17 @@ def apply_and_wait(cluster: Cluster, namespace: str, file: str, timeout: int = 1
     return cluster.k8sel("apply", *options, input=file, check=False, timeout=timeout + 30)
 
 
+def apply_and_follow(cluster: Cluster, namespace: str, file: str) -> tuple[subprocess.CompletedProcess[str], str]:
+    """`k8sel apply`, then `k8sel logs` while the job runs; how `apply --wait` says that it ended, and the log.
+
+    A node that ends a moment after the master may be cleaned up by the operator at once, its log with it.
+    """
+    cluster.k8sel("apply", "-q", "-n", namespace, "-", input=file)
+    name: str = json.loads(file)["metadata"]["name"]
+    log = cluster.k8sel("logs", "-q", name, "-n", namespace, timeout=240).stdout
+    return apply_and_wait(cluster, namespace, file), log
+
+
 def terminated(pod: dict[str, Any]) -> dict[str, Any]:
     """How the pod's container ended; empty while it has not."""
     states = [container["state"].get("terminated", {}) for container in pod["status"].get("containerStatuses", [])]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.client import Cluster
-from e2e.jobs import PROGRAMS, apply_and_wait, job, uuids_by_pci
+from e2e.jobs import PROGRAMS, apply_and_follow, job, uuids_by_pci
 from e2e.test_arrives import shown
 
 pytestmark = pytest.mark.cluster
@@ -33,9 +33,8 @@ def test_every_rank_is_where_the_plan_says(
             {"name": "PATH", "value": "/accelerate/bin:/usr/local/bin:/usr/bin:/bin"},
         ],
     }
-    applied = apply_and_wait(cluster, namespace, job("hub", cluster, **spec))
-    log = cluster.k8sel("logs", "--no-follow", "hub", "-n", namespace).stdout
-    assert applied.returncode == 0, applied.stderr + log
+    ended, log = apply_and_follow(cluster, namespace, job("hub", cluster, **spec))
+    assert ended.returncode == 0, ended.stderr + log
 
     ranks = shown(log)
     hosts = ["hub-master-0"] * len(devices) + ["hub-worker-0"] * len(devices) * (nodes - 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.client import Cluster, await_
-from e2e.jobs import apply_and_wait, checked_out, job, terminated, trained, uuids_by_pci
+from e2e.jobs import apply_and_follow, apply_and_wait, checked_out, job, terminated, trained, uuids_by_pci
 
 pytestmark = pytest.mark.cluster
 
@@ -21,9 +21,9 @@ def ordered(count: int) -> dict[str, Any]:
 @pytest.mark.usefixtures("gpus")
 def test_every_rank_sees_its_devices_in_the_files_order(cluster: Cluster, namespace: str) -> None:
     file = job("ordered", cluster, **ordered(3))
-    applied = apply_and_wait(cluster, namespace, file)
-    assert (applied.returncode, applied.stderr) == (0, "")
-    ranks = trained(cluster.k8sel("logs", "ordered", "-n", namespace).stdout)
+    ended, log = apply_and_follow(cluster, namespace, file)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ranks = trained(log)
 
     assert [(rank.host, rank.rank, rank.local_rank) for rank in ranks] == [
         ("ordered-master-0", 0, 0),
