@@ -16,13 +16,8 @@ from pathlib import Path
 from interleaved import medians
 
 HERE = Path(__file__).parent
-K8SEL = [
-    sys.executable,
-    "-m",
-    "k8sel",
-    "render",
-    "-q",
-]  # of the environment that runs this: a wheel, for users' figures
+# The program of the environment that runs this: a wheel, for users' figures.
+K8SEL = [str(Path(sys.executable).parent / "k8sel"), "render", "-q"]
 JOB = HERE.parent / "examples" / "ordered-torchrun.yaml"
 
 
