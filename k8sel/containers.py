@@ -11,6 +11,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container as Made
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+REMOVE_AGAIN_AFTER = (0.2, 0.5, 1, 2, 4)  # seconds
 GRACE_SECONDS = 10  # Docker's own, between SIGTERM and SIGKILL
 # A part of the daemon's answer -> the way out; {needs}: what the table says that the device's machine has to have.
 CAUSES = (
@@ -111,7 +113,7 @@ def _has(client: DockerClient, image: str) -> bool:
 def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> tuple[Made, _Output]:
     """A container that runs, to be removed with ``left``, and all that it says."""
     made = client.containers.create(**arguments(container))
-    left.callback(_gone, functools.partial(made.remove, force=True, v=True))
+    left.callback(_remove, made)
     output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
     try:
         made.start()
@@ -246,6 +248,22 @@ def _stop(containers: list[Made]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def _remove(made: Made) -> None:
+    """The container, whatever it does. A daemon may refuse while it is still busy with the container's end."""
+    said = ""
+    for pause in REMOVE_AGAIN_AFTER:
+        try:
+            made.remove(force=True, v=True)
+        except NotFound:
+            return
+        except (APIError, RequestException) as error:
+            said = _brief(error)
+            time.sleep(pause)
+        else:
+            return
+    print(f"k8sel: container {made.name} may be left ({said}): docker rm -f {made.name}", file=sys.stderr)
 
 
 def _gone(act: Callable[[], object]) -> None:
