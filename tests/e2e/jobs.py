@@ -68,6 +68,18 @@ def uuids_by_pci(nodes: list[str]) -> list[str]:
     return [f"GPU-00000000-0000-0000-0000-00000000000{minor}" for minor in minors]
 
 
+def assert_ordered(ranks: list[Seen], nodes: tuple[str, str]) -> None:
+    """Two nodes of two ranks, `count: 3, devices: [2, 0]`: each sees its node's third and first device, by UUID."""
+    places = [(nodes[0], 0, 0), (nodes[0], 1, 1), (nodes[1], 2, 0), (nodes[1], 3, 1)]
+    assert [(rank.host, rank.rank, rank.local_rank) for rank in ranks] == places
+    for rank in ranks:
+        allotted = uuids_by_pci(rank.nodes)
+        assert len(allotted) == 3
+        assert rank.mask == f"{allotted[2]},{allotted[0]}"
+        assert (rank.order, rank.sum, rank.world_size) == ("PCI_BUS_ID", 6.0, 4)
+    assert not set(ranks[0].nodes) & set(ranks[2].nodes), "two nodes hold the same device"
+
+
 def apply_and_wait(cluster: Cluster, namespace: str, file: str, timeout: int = 180) -> subprocess.CompletedProcess[str]:
     """`k8sel apply --wait` of a job file, whatever its end."""
     options = ("-q", "--wait", "--timeout", str(timeout), "-n", namespace, "-")
