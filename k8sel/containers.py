@@ -13,11 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-from docker.types import DeviceRequest, Ulimit
+from docker.types import CancellableStream, DeviceRequest, Ulimit
 from docker.types import Mount as BindMount
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,7 +55,8 @@ class _Ended(Struct, frozen=True, kw_only=True):
     trouble: Exception | None = None  # its output or its end could not be had
 
 
-_Output = Iterator[tuple[bytes | None, bytes | None]]  # standard output and error, piece by piece
+# Standard output and error, piece by piece
+_Output: TypeAlias = "CancellableStream[tuple[bytes | None, bytes | None]]"
 _Events = queue.SimpleQueue["_Ended | signal.Signals"]
 
 
@@ -115,6 +116,7 @@ def _start(client: DockerClient, container: Container, left: contextlib.ExitStac
     made = client.containers.create(**arguments(container))
     left.callback(_remove, made)
     output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
+    left.callback(_hang_up, output)
     try:
         made.start()
     except APIError as error:
@@ -125,6 +127,12 @@ def _start(client: DockerClient, container: Container, left: contextlib.ExitStac
         made.remove(force=True, v=True)
         return _start(client, replace(container, ulimits=()), left)
     return made, output
+
+
+def _hang_up(output: _Output) -> None:
+    """Before the container is removed: a daemon that cannot deliver its output does not see it end."""
+    with contextlib.suppress(OSError, DockerException):
+        output.close()
 
 
 def arguments(container: Container) -> dict[str, Any]:
