@@ -21,6 +21,7 @@ class Device:
     uuid: str = ""
     name: str = ""  # as the driver says it
     number: str = ""  # what the vendor's mask calls it; empty: its position
+    memory: int = 0  # bytes that it has in total; 0: not known
 
 
 @record(frozen=True)

@@ -10,7 +10,7 @@ from k8sel.entrypoint.machine import Machine, names, read
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
 
@@ -55,15 +55,17 @@ def by_nvml(machine: Machine) -> Found:
     return Found(_sorted(answer["devices"]), "NVML", answer["driver"], tuple(answer["notes"]))
 
 
-def _sorted(devices: list[list[str]]) -> tuple[Device, ...]:
-    """Devices from address, UUID and name, in PCI order. Stable: the slices of one GPU keep NVML's order."""
+def _sorted(devices: list[list[Any]]) -> tuple[Device, ...]:
+    """Devices from address, UUID, name and memory, in PCI order. Stable: the slices of a GPU keep NVML's order."""
     try:
-        devices = sorted(
-            ([normal_pci(pci), uuid, name] for pci, uuid, name in devices), key=lambda each: pci_order(each[0])
-        )
+        found = [_device(*each) for each in devices]
     except ValueError as error:
         raise Unavailable(str(error)) from None
-    return tuple(Device(*each) for each in devices)
+    return tuple(sorted(found, key=lambda device: pci_order(device.pci)))
+
+
+def _device(pci: str, uuid: str, name: str, memory: int = 0) -> Device:
+    return Device(normal_pci(pci), uuid, name, memory=memory)
 
 
 _PROC = "/proc/driver/nvidia"
