@@ -19,10 +19,12 @@ from k8sel.rules.common import (
     numbers,
     quote,
 )
+from k8sel.rules.quantity import amount
 from k8sel.spec import JobFile
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
+LEAST_MEMORY = 2**20  # bytes of a device: less is a number without its unit
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
@@ -204,6 +206,18 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
+def memory_of_devices(job: JobFile, door: str) -> Iterator[Problem]:
+    """Memory is the devices'; the node's own is asked for elsewhere."""
+    asked, path = job.spec.accelerator, (*HERE, "memory")
+    if asked.memory is None:
+        return
+    number = amount(asked.memory)
+    if _row_without_devices(job) or asked.devices == ():
+        yield forbidden(path, "no device is asked for, so none has memory", "the node's own is resources.memory")
+    elif number is not None and 0 < number < LEAST_MEMORY:
+        yield invalid(path, f"{asked.memory} counts bytes, and no device has so few", "a unit: 40Gi, say")
+
+
 def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
@@ -227,5 +241,6 @@ RULES: tuple[Rule, ...] = (
     resource_is_the_rows,
     host_allocation,
     product_is_labelled,
+    memory_of_devices,
     one_machine,
 )
