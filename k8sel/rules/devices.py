@@ -75,10 +75,19 @@ def _some(number: int) -> str:
 
 
 def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
-    """A machine's built-in device is one."""
-    row = _row(job)
-    if row and not row.is_device and not row.in_container and (job.spec.accelerator.count or 0) > 1:
+    """A machine's built-in device is one, and one process's."""
+    row, processes = _built_in(job), job.spec.processes_per_node or 1
+    if row and (job.spec.accelerator.count or 0) > 1:
         yield invalid((*HERE, "count"), f"a machine has one {row.title}", "count: 1")
+    elif row and processes > 1:
+        message = f"a machine has one {row.title}, and {processes} processes would compute on it"
+        yield invalid(("spec", "processesPerNode"), message, "processesPerNode: 1")
+
+
+def _built_in(job: JobFile) -> Row | None:
+    """The row, where its device is a part of the machine."""
+    row = _row(job)
+    return row if row and not row.is_device and not row.in_container else None
 
 
 def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
@@ -125,7 +134,7 @@ def none_of_some(job: JobFile, door: str) -> Iterator[Problem]:
 def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
     """Not more processes than devices."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
-    if devices and processes > len(devices):
+    if devices and processes > len(devices) and not _built_in(job):
         message = f"{processes} processes, and {_some(len(devices))} for them on a node"
         hint = f"processesPerNode: {len(devices)}, or more devices"
         yield invalid(("spec", "processesPerNode"), message, hint)
