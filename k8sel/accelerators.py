@@ -39,6 +39,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mask_value: Literal["uuid", "index", "module"] | None
     mask_ordered: bool  # the mask's order is the processes' order
     mask_hide: dict[str, str]
+    library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch
+    library_needs: str | None  # what brings it
     order_env: dict[str, dict[str, str]]  # order -> what makes numbers count that way
     note: str
     source: dict[str, str]  # field -> where its fact is from

@@ -27,6 +27,8 @@ class Row:
     maskValue: str | None  # what stands in the mask: uuid | index | module
     maskOrdered: bool  # whether the mask's order is the process's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
+    library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch
+    libraryNeeds: str | None  # what brings it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 

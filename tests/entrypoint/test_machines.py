@@ -141,7 +141,7 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, launcher="torchrun", processesPerNode=2),
         None,
         "",
-        "2 processes for 1 cuda devices",
+        "2 processes for 1 cuda device: as many devices, or fewer processes",
     ),
     "a device named twice": (lambda box: box.nodes(0), devices(0, 0), None, "", "devices [0, 0] names one twice"),
 }
@@ -180,7 +180,11 @@ def test_one_line_of_summary_and_one_of_receipt(nvml_box: Box) -> None:
     assert end.receipt["jobFile"] == "ab" * 32
     assert end.receipt["driver"] == "570.00.00"
     assert end.receipt["ranks"] == [
-        {"localRank": 0, "positions": [0], "devices": [{"uuid": uuid(2), "pci": "0000:60:00.0", "numa": 1}]}
+        {
+            "localRank": 0,
+            "positions": [0],
+            "devices": [{"uuid": uuid(2), "pci": "0000:60:00.0", "memory": 80 * 2**30, "numa": 1}],
+        }
     ]
 
 

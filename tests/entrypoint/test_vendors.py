@@ -118,7 +118,7 @@ LAYOUTS: dict[str, Layout] = {
         cards(Card(128, "1a")),
         of("xpu", 0, product=["Max_1550"]),
         "0",
-        "/dev/dri does not say a product: it was not checked",
+        "product Max_1550: /dev/dri does not say products, so it cannot be checked",
     ),
     "xpu: a PCI domain of five digits": (
         cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0")),
@@ -379,8 +379,9 @@ def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None
     numbered("cambricon_dev", 1)(box)
     box.nodes(2)
     end = box.start(expect={"accelerator": "cpu", "devices": []})
-    (hidden,) = [line for line in end.err.splitlines() if "hidden from the program" in line]
-    (shown,) = [line for line in end.err.splitlines() if "not asked for, and nothing can hide it" in line]
+    (line,) = [line for line in end.err.splitlines() if " note: " in line]
+    (hidden,) = [note for note in line.split("; ") if "hidden from the program" in note]
+    (shown,) = [note for note in line.split("; ") if "not asked for, and nothing can hide it" in note]
     for note, names in (
         (hidden, ("nvidia2", "dri/renderD129")),
         (shown, ("dri/renderD128", "accel/accel0", "davinci0", "cambricon_dev1")),
