@@ -225,15 +225,18 @@ def docker(
     ] = False,
     show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
     quiet: Quiet = False,
+    cdi: Annotated[
+        bool,
+        typer.Option("--cdi", help="Expose the devices by CDI, as `--device VENDOR/CLASS=NAME`; Docker 25 or newer."),
+    ] = False,
 ) -> None:
     """Run the job as containers on this machine, one a node. The exit status is the program's."""
     from k8sel import on_docker, show
-    from k8sel.accelerators import by_name
     from k8sel.targets.docker import own_network
     from k8sel.targets.docker_line import lines
 
     (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
-    made, network = on_docker.containers(job_plan), own_network(job_plan)
+    made, network = on_docker.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
         print(lines(made, network))
         return
@@ -242,7 +245,7 @@ def docker(
     sys.stdout.flush()
     from k8sel import containers
 
-    needs, pull = by_name(job_plan.devices.type).docker_needs or "", job_plan.container.get("imagePullPolicy")
+    needs, pull = on_docker.needs(job_plan, by_cdi=cdi), job_plan.container.get("imagePullPolicy")
     sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
 
 

@@ -11,10 +11,10 @@ from k8sel.errors import FieldPath, Problem
 from k8sel.rules.common import Rule, forbidden, warning
 from k8sel.spec import JobFile
 
-SECURITY = ("runAsUser", "runAsGroup", "supplementalGroups", "seccompProfile")
+BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
+SECURITY = (*BOTH_SECURITY, "supplementalGroups", "fsGroup", "sysctls")
 CONTAINER_SECURITY = (
-    *("runAsUser", "runAsGroup", "privileged", "capabilities", "readOnlyRootFilesystem", "allowPrivilegeEscalation"),
-    "seccompProfile",
+    *(*BOTH_SECURITY, "privileged", "capabilities", "readOnlyRootFilesystem", "allowPrivilegeEscalation"),
 )
 MOUNT = ("name", "mountPath", "readOnly", "subPath")
 RESOURCES = ("cpu", "memory")
@@ -97,8 +97,13 @@ def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
     yield ("policy", "backoffLimit"), policy.backoff_limit
     yield ("policy", "activeDeadlineSeconds"), policy.active_deadline_seconds
     yield ("policy", "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished
-    yield from _others(("podSecurityContext",), spec.pod_security_context, SECURITY)
-    yield from _others(("securityContext",), spec.security_context, CONTAINER_SECURITY)
+    for name, given, known in (
+        ("podSecurityContext", spec.pod_security_context, SECURITY),
+        ("securityContext", spec.security_context, CONTAINER_SECURITY),
+    ):
+        yield from _others((name,), given, known)
+        # A file in the kubelet's own folder; Docker's own profile holds instead.
+        yield (name, "seccompProfile", "localhostProfile"), "localhostProfile" in given.get("seccompProfile", {})
     yield from _others(("resources",), spec.resources, RESOURCES)
     for index, mount in enumerate(spec.volume_mounts):
         yield from _others(("volumeMounts", index), mount, MOUNT)

@@ -111,7 +111,7 @@ def test_pod_fields_have_their_words() -> None:
     )
     assert (container.nano_cpus, container.memory, container.shm_size) == (1_500_000_000, 2 * 2**30, 2**30)
     assert (container.user, container.group_add, container.workdir) == ("1000:7", ("44",), "/work")
-    assert (container.network, container.read_only, container.no_new_privileges) == ("host", True, True)
+    assert (container.network, container.read_only, container.security_opt) == ("host", True, ("no-new-privileges",))
     assert (container.cap_drop, container.cap_add) == (("ALL",), ("SYS_NICE",))
     line = shlex.split(docker_line.line(container))
     assert 'type=bind,"source=/srv/a,b",target=/data,readonly' in line
@@ -171,6 +171,7 @@ def test_nodes_of_a_vendor_count_by_pci_address(tmp_path: Path) -> None:
         device = tmp_path / "sys/devices" / address
         device.mkdir(parents=True)
         (device / "vendor").write_text(f"{vendor}\n")
+        (device / "uevent").write_text(f"DRIVER=i915\nPCI_SLOT_NAME={address}\n")
         link = tmp_path / f"sys/class/drm/renderD{number}/device"
         link.parent.mkdir(parents=True)
         link.symlink_to(device)
