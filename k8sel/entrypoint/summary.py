@@ -31,6 +31,7 @@ def write(
             "accelerator": seen.row.name,
             "how": seen.found.how,
             "driver": seen.found.driver,
+            "runtime": seen.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
             "libraries": libraries.versions(program, environ),
             "check": expectation.check,

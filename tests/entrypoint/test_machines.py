@@ -178,7 +178,7 @@ def test_one_line_of_summary_and_one_of_receipt(nvml_box: Box) -> None:
     assert len(end.err.splitlines()) == 2
     assert end.receipt["job"] == "finetune"
     assert end.receipt["jobFile"] == "ab" * 32
-    assert end.receipt["driver"] == "570.00.00"
+    assert (end.receipt["driver"], end.receipt["runtime"]) == ("570.00.00", "12.8")
     assert end.receipt["ranks"] == [
         {
             "localRank": 0,

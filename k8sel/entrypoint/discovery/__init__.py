@@ -34,6 +34,7 @@ class Found:
     how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
     driver: str = ""
     notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
+    runtime: str = ""  # the newest version of the vendor's API that the driver here runs
     named: bool = True  # whether this way can know the devices' product names at all
     alone: str = ""  # why one process cannot use several of the parts; empty: it can
 
