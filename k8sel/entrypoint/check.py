@@ -17,7 +17,7 @@ def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str
     result = [*_order(expectation, row), *_beyond(expectation), *_processes(expectation)]
     if found.how:
         result += [*_count(expectation, row, found), *_product(expectation, found), *_memory(expectation, found)]
-        result += _twice(found)
+        result += [*_twice(found), *masks.problems(row, expectation.order, _shares(expectation), found)]
     return result + _masks_already_set(expectation, row, found, environ)
 
 
@@ -196,6 +196,14 @@ def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     return [
         f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {WAY_OUT}" for name in names
     ]
+
+
+def _shares(expectation: Expectation) -> list[tuple[int, ...]]:
+    """The positions that processes see: the node's, or with isolation ``process`` each rank's."""
+    processes, isolation = expectation.processes_per_node, expectation.isolation
+    if isolation != "process":
+        return [expectation.devices]
+    return [masks.share(expectation.devices, processes, rank, isolation) for rank in range(processes)]
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
