@@ -43,7 +43,7 @@ def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ:
     name = node_name(environ)
     if expectation.check == "off":
         note = f"nothing was checked (check: off), {check.unlooked(row)}"
-        return Survey(name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), "sharedMemory"])
+        return Survey(name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)])
     found = discovery.find(row.discovery, machine)
     problems = check.problems(expectation, row, found, environ)
     unknown = check.unknown(expectation, row, found)
@@ -58,8 +58,12 @@ def _with_surroundings(seen: Survey, expectation: Expectation, environ: dict[str
         seen,
         problems=[*seen.problems, *surroundings.problems(expectation, here)],
         notes=[*seen.notes, *surroundings.notes(expectation, seen.row, here, len(seen.found.devices)), *unknown],
-        unchecked=[*seen.unchecked, *(["sharedMemory"] if unknown else [])],
+        unchecked=[*seen.unchecked, *(_shared(expectation) if unknown else [])],
     )
+
+
+def _shared(expectation: Expectation) -> list[str]:
+    return [] if expectation.shared_memory is None else ["sharedMemory"]
 
 
 def _without_devices(
@@ -72,7 +76,7 @@ def _without_devices(
         for name, value in hidden.items()
         if expectation.check != "off" and environ.get(name, value) != value
     ]
-    unchecked = ["sharedMemory"] if expectation.check == "off" else []
+    unchecked = _shared(expectation) if expectation.check == "off" else []
     found, notes = Found((), "none asked for"), _all_nodes(rows, machine)
     return Survey(node_name(environ), machine, row, found, problems, notes, hidden, unchecked)
 
