@@ -34,12 +34,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     docker_env: dict[str, str]
     docker_cap_add: tuple[str, ...]
     docker_needs: str | None  # what a machine that cannot expose them lacks
-    owned_env: tuple[str, ...]  # not the job file's to set
     docker_cdi: str | None  # the kind of their CDI devices: KIND={n} by number, KIND alone by the node that one brings
     docker_cdi_needs: str | None  # what a machine without such CDI devices lacks
+    owned_env: tuple[str, ...]  # not the job file's to set
     discovery: str
     mask_env: str | None  # which of the container's devices a process sees
-    mask_value: Literal["uuid", "index", "module"] | None
+    mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
     mask_hide: dict[str, str]
     library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch

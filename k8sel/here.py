@@ -30,7 +30,7 @@ def this() -> Machine:
 
 def find(row: Row) -> Found:
     """This machine's devices of ``row``, as the entrypoint finds them."""
-    return discovery.find(row.discovery, this())
+    return discovery.find(row.discovery, this(), os.environ)
 
 
 def look(row: Row) -> Seen:

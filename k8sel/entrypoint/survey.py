@@ -44,7 +44,7 @@ def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ:
     if expectation.check == "off":
         note = f"nothing was checked (check: off), {check.unlooked(row)}"
         return Survey(name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)])
-    found = discovery.find(row.discovery, machine)
+    found = discovery.find(row.discovery, machine, environ)
     problems = check.problems(expectation, row, found, environ)
     unknown = check.unknown(expectation, row, found)
     notes = [*found.notes, *dict.fromkeys(text for _, text in unknown)]

@@ -87,7 +87,6 @@ LAYOUTS: dict[str, Layout] = {
         "0",
         "0000:3b:00.0",
     ),
-    "xpu: tiles": (cards(Card(128, "1a")), of("xpu", 0), "0", "ZE_FLAT_DEVICE_HIERARCHY=FLAT (Max series: unless set)"),
     "xpu: no /sys": (
         lambda box: box.write("dev/dri/renderD128", ""),
         of("xpu", 0),
@@ -264,8 +263,6 @@ LAYOUTS: dict[str, Layout] = {
         "mlu device 1 of 4 + device 3 of 4 (/dev/cambricon_dev<N>)",
     ),
     "mlu: none": (numbered("cambricon_ctl", 0), of("mlu", 0), None, "0 found by /dev/cambricon_dev<N>"),
-    "neuron: cannot be checked": (numbered("neuron", 0), of("neuron", 0), "0", "neuron devices cannot be checked"),
-    "tpu: cannot be checked": (numbered("accel", 0), of("tpu", 0), "0", "tpu devices cannot be checked"),
 }
 MASKS = {
     "xpu": "ZE_AFFINITY_MASK",
@@ -273,8 +270,6 @@ MASKS = {
     "hpu": "HABANA_VISIBLE_MODULES",
     "npu": "ASCEND_RT_VISIBLE_DEVICES",
     "mlu": "MLU_VISIBLE_DEVICES",
-    "neuron": "NEURON_RT_VISIBLE_CORES",
-    "tpu": "TPU_VISIBLE_CHIPS",
 }
 
 
