@@ -28,6 +28,9 @@ def write(
             "node": seen.name,
             "job": expectation.job,
             "jobFile": expectation.job_file,
+            "nodes": expectation.nodes,
+            "processesPerNode": expectation.processes_per_node,
+            "mode": "rank" if "LOCAL_RANK" in environ else "node",
             "accelerator": seen.row.name,
             "how": seen.found.how,
             "driver": seen.found.driver,
@@ -49,7 +52,7 @@ def write(
 def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:
     """``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
     if seen.hidden:
-        return "no device"
+        return f"the machine's own {seen.row.name} device" if seen.found.devices else "no device"
     if not process.own:
         return f"no {seen.row.name} device"
     of = f" of {len(seen.found.devices)}" if seen.found.how else ""
@@ -79,4 +82,11 @@ def _receipt_of(process: Process, seen: Survey, expectation: Expectation) -> dic
 
 def _described(device: Device, machine: Machine) -> dict[str, Any]:
     numa = discovery.numa_node(device, machine)
-    return {"uuid": device.uuid, "pci": device.pci, "memory": device.memory, "numa": numa}
+    return {
+        "uuid": device.uuid,
+        "pci": device.pci,
+        "part": device.part,
+        "name": device.name,
+        "memory": device.memory,
+        "numa": numa,
+    }

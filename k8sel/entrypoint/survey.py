@@ -77,8 +77,14 @@ def _without_devices(
         if expectation.check != "off" and environ.get(name, value) != value
     ]
     unchecked = _shared(expectation) if expectation.check == "off" else []
-    found, notes = Found((), "none asked for"), _all_nodes(rows, machine)
-    return Survey(node_name(environ), machine, row, found, problems, notes, hidden, unchecked)
+    notes = _all_nodes(rows, machine)
+    return Survey(node_name(environ), machine, row, _built_in(row, machine), problems, notes, hidden, unchecked)
+
+
+def _built_in(row: Row, machine: Machine) -> Found:
+    """A device that is a part of the machine: nothing allots it or masks it, so it is used without being asked for."""
+    found = discovery.find(row.discovery, machine) if row.maskEnv is None else Found()
+    return found if found.devices else Found((), "none asked for")
 
 
 def _all_nodes(rows: dict[str, Row], machine: Machine) -> list[str]:

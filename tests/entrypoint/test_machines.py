@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.machines import Box, Gpu, devices, left_over, uuid
+from entrypoint.machines import MODEL, Box, Gpu, devices, left_over, uuid
 
 A, B, C, D = "0000:1a:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:c1:00.0"
 
@@ -179,11 +179,21 @@ def test_one_line_of_summary_and_one_of_receipt(nvml_box: Box) -> None:
     assert end.receipt["job"] == "finetune"
     assert end.receipt["jobFile"] == "ab" * 32
     assert (end.receipt["driver"], end.receipt["runtime"]) == ("570.00.00", "12.8")
+    assert (end.receipt["nodes"], end.receipt["processesPerNode"], end.receipt["mode"]) == (1, 1, "node")
     assert end.receipt["ranks"] == [
         {
             "localRank": 0,
             "positions": [0],
-            "devices": [{"uuid": uuid(2), "pci": "0000:60:00.0", "memory": 80 * 2**30, "numa": 1}],
+            "devices": [
+                {
+                    "uuid": uuid(2),
+                    "pci": "0000:60:00.0",
+                    "part": "",
+                    "name": MODEL,
+                    "memory": 80 * 2**30,
+                    "numa": 1,
+                }
+            ],
         }
     ]
 

@@ -195,7 +195,7 @@ def test_rank_exports_torch_names(launcher: dict[str, str], rank: str, local: in
     env = end.env
     assert (env["RANK"], env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"]) == (rank, str(local), "2")
     assert (env["MASTER_ADDR"], end.mask) == ("launcher", f"{uuid(0)},{uuid(2)}")
-    assert end.receipt["rank"] == rank
+    assert (end.receipt["rank"], end.receipt["mode"]) == (rank, "rank")
     assert [each["localRank"] for each in end.receipt["ranks"]] == [local]
 
 
