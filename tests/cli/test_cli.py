@@ -28,6 +28,7 @@ COMMANDS = [
     "run",
     "docker",
     "devices",
+    "receipt",
 ]
 
 
