@@ -35,6 +35,7 @@ COMMANDS = [
     "run",
     "docker",
     "devices",
+    "receipt",
 ]
 JOB_FILE_HEAD = """# The job file
 
