@@ -226,7 +226,7 @@ def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
         message = f"nodes have no label that tells the product of type {row.name}"
         yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
     for index, product in enumerate(asked.product):
-        if not LABEL_VALUE.fullmatch(product):
+        if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
 
 
