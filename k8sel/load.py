@@ -6,14 +6,13 @@ since it brings jsonschema along.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from k8sel import canonical
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
 from k8sel.yamlio import Document, parse
@@ -24,7 +23,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
     file: JobFile  # nothing is defaulted yet
     document: Document  # its places
-    sha256: str  # of its data in canonical form: comments and order do not count
+    sha256: str  # of its data (canonical.py): comments and order do not count
 
 
 def load(text: bytes, file: str) -> tuple[Job, ...]:
@@ -66,8 +65,7 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    canonical = json.dumps(document.data, sort_keys=True, separators=(",", ":"))
-    return Job(file=decode(document.data), document=document, sha256=sha256(canonical.encode()).hexdigest())
+    return Job(file=decode(document.data), document=document, sha256=canonical.digest(document.data))
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
