@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,10 @@ from cluster import machine
 from conftest import unavailable
 
 
-def built(name: str) -> None:
-    """Builds a program unless it is there."""
-    if not shutil.which("go", path=f"{shutil.os.environ['PATH']}:/usr/local/go/bin"):
-        unavailable("no Go, from which helm is built: https://go.dev/doc/install (1.24 or newer)")
+def _build(name: str) -> None:
+    """Makes a program, unless it is there already."""
+    if not shutil.which("go", path=f"{os.environ['PATH']}:/usr/local/go/bin"):
+        unavailable("no Go, with which helm is built: https://go.dev/doc/install (1.24 or newer)")
     with machine.locked("charts.lock"):
         machine.script("build", name)
 
@@ -24,13 +25,18 @@ def built(name: str) -> None:
 @pytest.fixture(scope="session")
 def helm() -> Path:
     """The real helm."""
-    built("helm")
+    _build("helm")
     return HELM
 
 
 @pytest.fixture(scope="session")
-def renderer() -> Iterator[Renderer]:
-    """Helm's engine for the chart, in one process."""
-    built("chart-render")
+def chart_render() -> None:
+    """What a Renderer needs."""
+    _build("chart-render")
+
+
+@pytest.fixture(scope="session")
+def renderer(chart_render: None) -> Iterator[Renderer]:
+    """Helm's engine with the chart, in one process."""
     with Renderer(CHART) as started:
         yield started
