@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
-from k8sel.entrypoint import protocol
+from k8sel.entrypoint import masks, protocol
+from k8sel.rules import quantity
 from k8sel.schema import NULLABLE, schema
 from k8sel.spec import API_VERSION, KIND
 from k8sel.targets import podspec
@@ -94,6 +95,8 @@ def facts() -> dict[str, Any]:
             name: {"targets": row.targets, "perDevice": row.per_device} for name, row in launchers.LAUNCHERS.items()
         },
         "hidden": _hidden(),
+        "maskedByNumber": masks.BY_NUMBER,
+        "units": {**{unit: float(f"1e{power}") for unit, power in quantity.DECIMAL.items()}, **_binary(), "": 1},
         "gangSchedulers": {gang: name for gang, name in defaults.GANG_SCHEDULERS.items() if gang},
         "entrypoint": _entrypoint(),
         "pod": {
@@ -104,6 +107,10 @@ def facts() -> dict[str, Any]:
         },
         "mpi": _mpi(),
     }
+
+
+def _binary() -> dict[str, int]:
+    return {unit: 2**power for unit, power in quantity.BINARY.items()}
 
 
 def _hidden() -> dict[str, Any]:

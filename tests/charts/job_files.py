@@ -24,6 +24,7 @@ Strategy = st.SearchStrategy[Any]
 Data = dict[str, Any]
 
 EXACT = 2**53  # Helm's values are doubles
+UNITS = ("m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")
 REPAIRS = 40
 
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -37,9 +38,10 @@ _name = st.from_regex(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True)
 _volume = st.sampled_from(["data", "cache"])
 _number = st.integers(-EXACT, EXACT) | st.floats(allow_nan=False, allow_infinity=False)
 _quantity = st.one_of(
-    st.sampled_from(["500m", "16Gi", "1e3", "2", "0.5", "1.5G"]),
+    st.builds("{}{}".format, st.sampled_from([1, 2, 0.3, 16, 1.5, "7.", ".25"]), st.sampled_from(["", *UNITS])),
     st.integers(1, EXACT),
-    st.floats(1e-9, 1e30, allow_nan=False),
+    st.floats(1e-9, EXACT),
+    st.sampled_from(["1e3", "2E-2", "40960Mi"]),
 )
 _any = st.recursive(
     st.none() | st.booleans() | _number | _text,
@@ -80,6 +82,7 @@ VALUES: dict[str, Strategy] = {
     "product": st.lists(_label, max_size=2),
     "resource": st.sampled_from([*filter(None, (row.resource_name for row in ROWS.values())), "nvidia.com/mig-1g.10gb"]),
     "resources": st.dictionaries(st.sampled_from(["cpu", "memory", "rdma/hca", "hugepages-2Mi"]), _quantity, max_size=3),
+    "memory": _quantity,
     "sharedMemory": _quantity,
     "env": st.lists(
         st.fixed_dictionaries(

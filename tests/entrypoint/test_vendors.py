@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from entrypoint.machines import Box, Gpu
-from entrypoint.trees import Card, amd, drm, gaudi, kfd
+from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
+from k8sel.entrypoint import discovery
+from k8sel.entrypoint.machine import under
 
 Layout = tuple[Callable[[Box], object], dict[str, Any], str | None, str]
 
@@ -85,7 +87,6 @@ LAYOUTS: dict[str, Layout] = {
         "0",
         "0000:3b:00.0",
     ),
-    "xpu: tiles": (cards(Card(128, "1a")), of("xpu", 0), "0", "ZE_FLAT_DEVICE_HIERARCHY=FLAT (Max series: unless set)"),
     "xpu: no /sys": (
         lambda box: box.write("dev/dri/renderD128", ""),
         of("xpu", 0),
@@ -116,7 +117,7 @@ LAYOUTS: dict[str, Layout] = {
         cards(Card(128, "1a")),
         of("xpu", 0, product=["Max_1550"]),
         "0",
-        "/dev/dri does not say a product: it was not checked",
+        "product Max_1550: /dev/dri does not say products, so it cannot be checked",
     ),
     "xpu: a PCI domain of five digits": (
         cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0")),
@@ -262,8 +263,6 @@ LAYOUTS: dict[str, Layout] = {
         "mlu device 1 of 4 + device 3 of 4 (/dev/cambricon_dev<N>)",
     ),
     "mlu: none": (numbered("cambricon_ctl", 0), of("mlu", 0), None, "0 found by /dev/cambricon_dev<N>"),
-    "neuron: cannot be checked": (numbered("neuron", 0), of("neuron", 0), "0", "neuron devices cannot be checked"),
-    "tpu: cannot be checked": (numbered("accel", 0), of("tpu", 0), "0", "tpu devices cannot be checked"),
 }
 MASKS = {
     "xpu": "ZE_AFFINITY_MASK",
@@ -271,8 +270,6 @@ MASKS = {
     "hpu": "HABANA_VISIBLE_MODULES",
     "npu": "ASCEND_RT_VISIBLE_DEVICES",
     "mlu": "MLU_VISIBLE_DEVICES",
-    "neuron": "NEURON_RT_VISIBLE_CORES",
-    "tpu": "TPU_VISIBLE_CHIPS",
 }
 
 
@@ -340,6 +337,35 @@ def test_going_on_with_fewer_modules(box: Box) -> None:
     assert end.env["HABANA_VISIBLE_MODULES"] == "5"
 
 
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+
+def memory(kind: str, box: Box) -> list[int]:
+    """What is known of each device's memory."""
+    return [device.memory for device in discovery.find(kind, under(str(box.root))).devices]
+
+
+@FORKS
+def test_memory_of_amd_gpus_is_their_own_banks(box: Box) -> None:
+    kfd(box, (0, "0"), (128, "1"), (129, "2"), (130, "3"))
+    drm(box, *amd((128, "c1"), (129, "0a"), (130, "d1")))
+    bank(box, 0, 0, heap=0, size=2**38)
+    bank(box, 1, 0, heap=1, size=2**37)
+    bank(box, 2, 0, heap=1, size=2**28)
+    bank(box, 2, 1, heap=2, size=2**33)
+    assert memory("rocm", box) == [2**28 + 2**33, 2**37, 0]  # in PCI order; the third does not say
+
+
+@FORKS
+def test_memory_that_nvml_says_and_that_proc_does_not(nvml_box: Box) -> None:
+    nvml_box.gpus(Gpu(1, "0000:70:00.0"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FAKE_NVML_DEV", str(nvml_box.root / "dev"))
+        assert memory("cuda", nvml_box) == [80 * 2**30] * 3
+        patched.setenv("FAKE_NVML_RESULT", "9")
+        assert memory("cuda", nvml_box) == [0]
+
+
 def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None:
     drm(box, Card(128, "1a"), *amd((129, "c1")))
     kfd(box, (129, "1"))
@@ -348,8 +374,9 @@ def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None
     numbered("cambricon_dev", 1)(box)
     box.nodes(2)
     end = box.start(expect={"accelerator": "cpu", "devices": []})
-    (hidden,) = [line for line in end.err.splitlines() if "hidden from the program" in line]
-    (shown,) = [line for line in end.err.splitlines() if "not asked for, and nothing can hide it" in line]
+    (line,) = [line for line in end.err.splitlines() if " note: " in line]
+    (hidden,) = [note for note in line.split("; ") if "hidden from the program" in note]
+    (shown,) = [note for note in line.split("; ") if "not asked for, and nothing can hide it" in note]
     for note, names in (
         (hidden, ("nvidia2", "dri/renderD129")),
         (shown, ("dri/renderD128", "accel/accel0", "davinci0", "cambricon_dev1")),

@@ -14,16 +14,22 @@
  *   FAKE_NVML_RESULT   nvmlInit returns this code
  *   FAKE_NVML_HANG     nvmlInit never returns
  *   FAKE_NVML_CRASH    nvmlInit aborts the process
+ *   FAKE_NVML_FAULT    what functions do instead, as "nvmlDeviceGetUUID=15,nvmlShutdown=hang": return a code, hang, crash
  *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default
+ *   FAKE_NVML_DRIVER   the driver's version (default 570.00.00)
+ *   FAKE_NVML_MIG      the parts of each device by minor number: ";3g.40gb,,1g.10gb" gives minor 1 three places, of
+ *                      which the middle one is empty. A part has its own UUID and its share of the memory.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COUNT = 8, OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
+enum { COUNT = 8, PLACES = 7 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
 
-typedef struct { int minor; } device;
+typedef struct { int minor, part; } device; /* part 0: the whole card; else the number of the place, from 1 */
 typedef struct {
     char busIdLegacy[16];
     unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -31,7 +37,8 @@ typedef struct {
 } pci_info;
 typedef struct { unsigned long long total, free, used; } memory_info;
 
-static device listed[COUNT] = {{4}, {1}, {6}, {3}, {0}, {7}, {2}, {5}};
+static device listed[COUNT] = {{4, 0}, {1, 0}, {6, 0}, {3, 0}, {0, 0}, {7, 0}, {2, 0}, {5, 0}};
+static device parts[COUNT][PLACES];
 static int initialized;
 
 static const char *setting(const char *name) {
@@ -52,12 +59,61 @@ static int number(const char *digits) {
     return value;
 }
 
+/* The field with that number in a list, and where it ends; NULL if the list is too short. */
+static const char *field(const char *list, int number, char separator, size_t *size) {
+    const char ends[] = {separator, 0};
+    for (; list && number > 0; number--) {
+        list = strchr(list, separator);
+        if (list) list++;
+    }
+    *size = list ? strcspn(list, ends) : 0;
+    return list;
+}
+
+/* The profile at a place of a device, as "3g.40gb"; empty if there is none. */
+static const char *profile(const device *card, int place, size_t *size) {
+    size_t all, one;
+    const char *places = field(setting("FAKE_NVML_MIG"), card->minor, ';', &all);
+    const char *found = places ? field(places, place, ',', &one) : NULL;
+    *size = found && found < places + all ? strcspn(found, ",;") : 0;
+    return found;
+}
+
+static int is_partitioned(const device *card) {
+    size_t size;
+    const char *places = field(setting("FAKE_NVML_MIG"), card->minor, ';', &size);
+    return !card->part && places && size;
+}
+
 static int copy(char *out, unsigned int size, const char *text, size_t length) {
     if (length >= size) return TOO_SMALL;
     memcpy(out, text, length);
     out[length] = 0;
     return OK;
 }
+
+/* What a function is told to do instead: 0 for nothing, else the code to return. */
+static int fault(const char *function) {
+    const char *rule = setting("FAKE_NVML_FAULT");
+    size_t length = strlen(function);
+    for (; rule; rule = strchr(rule, ',') ? strchr(rule, ',') + 1 : NULL) {
+        if (strncmp(rule, function, length) || rule[length] != '=') continue;
+        if (rule[length + 1] == 'c') {
+            signal(SIGABRT, SIG_DFL); /* or the test run's own handler would tell of it */
+            abort();
+        }
+        while (rule[length + 1] == 'h') pause();
+        return number(rule + length + 1);
+    }
+    return OK;
+}
+
+#define ENTER() \
+    do { \
+        int told = fault(__func__); \
+        if (told) return told; \
+        if (!initialized) return UNINITIALIZED; \
+    } while (0)
 
 int nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
@@ -68,11 +124,14 @@ int nvmlInitWithFlags(unsigned int flags) {
     return OK;
 }
 
-int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlInit_v2(void) {
+    int told = fault(__func__);
+    return told ? told : nvmlInitWithFlags(0);
+}
 int nvmlInit(void) { return nvmlInitWithFlags(0); }
 
 int nvmlShutdown(void) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     initialized = 0;
     return OK;
 }
@@ -96,22 +155,32 @@ const char *nvmlErrorString(int result) {
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-    return initialized ? copy(version, length, "570.00.00", 9) : UNINITIALIZED;
+    const char *given = setting("FAKE_NVML_DRIVER");
+    ENTER();
+    if (!given) given = "570.00.00";
+    return copy(version, length, given, strlen(given));
 }
 
 int nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
-    return initialized ? copy(version, length, "12.570.00.00", 12) : UNINITIALIZED;
+    ENTER();
+    return copy(version, length, "12.570.00.00", 12);
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    ENTER();
+    *version = 12080;
+    return OK;
 }
 
 int nvmlDeviceGetCount_v2(unsigned int *count) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *count = 0;
     for (int i = 0; i < COUNT; i++) *count += shown(&listed[i]);
     return OK;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, device **out) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     for (int i = 0; i < COUNT; i++) {
         if (shown(&listed[i]) && index-- == 0) {
             *out = &listed[i];
@@ -122,38 +191,38 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned int index, device **out) {
 }
 
 int nvmlDeviceGetIndex(device *card, unsigned int *index) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *index = 0;
     for (device *other = listed; other < card; other++) *index += shown(other);
     return OK;
 }
 
 int nvmlDeviceGetMinorNumber(device *card, unsigned int *minor) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *minor = card->minor;
     return OK;
 }
 
 int nvmlDeviceGetUUID(device *card, char *uuid, unsigned int length) {
     char text[64];
-    if (!initialized) return UNINITIALIZED;
-    snprintf(text, sizeof text, "GPU-00000000-0000-0000-0000-%012d", card->minor);
+    ENTER();
+    snprintf(text, sizeof text, "%s-00000000-0000-0000-%04d-%012d", card->part ? "MIG" : "GPU", card->part, card->minor);
     return copy(uuid, length, text, strlen(text));
 }
 
 int nvmlDeviceGetName(device *card, char *name, unsigned int length) {
-    const char *field = setting("FAKE_NVML_NAMES");
-    if (!initialized) return UNINITIALIZED;
-    for (int i = 0; field && i < card->minor; i++) {
-        field = strchr(field, ',');
-        if (field) field++;
-    }
-    size_t size = field ? strcspn(field, ",") : 0;
-    return size ? copy(name, length, field, size) : copy(name, length, "NVIDIA H100 80GB HBM3", 21);
+    size_t size, part = 0;
+    char text[96];
+    const char *given = field(setting("FAKE_NVML_NAMES"), card->minor, ',', &size);
+    const char *kind = card->part ? profile(card, card->part - 1, &part) : "";
+    ENTER();
+    if (!size) given = "NVIDIA H100 80GB HBM3", size = strlen(given);
+    snprintf(text, sizeof text, "%.*s%s%.*s", (int)size, given, card->part ? " MIG " : "", (int)part, kind);
+    return copy(name, length, text, strlen(text));
 }
 
 int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     memset(pci, 0, sizeof *pci);
     pci->bus = (COUNT - card->minor) * 0x10;
     pci->pciDeviceId = 0x233010de;
@@ -163,42 +232,45 @@ int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
 }
 
 int nvmlDeviceGetMemoryInfo(device *card, memory_info *memory) {
-    (void)card;
-    if (!initialized) return UNINITIALIZED;
-    *memory = (memory_info){.total = 85899345920ULL, .free = 85899345920ULL, .used = 0};
+    unsigned long long bytes = card->part ? 10737418240ULL : 85899345920ULL;
+    ENTER();
+    *memory = (memory_info){.total = bytes, .free = bytes, .used = 0};
     return OK;
 }
 
 int nvmlDeviceGetCudaComputeCapability(device *card, int *major, int *minor) {
     (void)card;
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *major = 9;
     *minor = 0;
     return OK;
 }
 
 int nvmlDeviceGetMigMode(device *card, unsigned int *current, unsigned int *pending) {
-    (void)card;
-    if (!initialized) return UNINITIALIZED;
-    *current = *pending = 0;
+    ENTER();
+    *current = *pending = is_partitioned(card);
     return OK;
 }
 
 int nvmlDeviceGetMaxMigDeviceCount(device *card, unsigned int *count) {
-    (void)card;
-    if (!initialized) return UNINITIALIZED;
-    *count = 0;
+    ENTER();
+    *count = is_partitioned(card) ? PLACES : 0;
     return OK;
 }
 
 int nvmlDeviceGetMigDeviceHandleByIndex(device *card, unsigned int index, device **out) {
-    (void)card, (void)index, (void)out;
-    return initialized ? NOT_FOUND : UNINITIALIZED;
+    size_t size = 0;
+    ENTER();
+    if (index >= PLACES) return INVALID_ARGUMENT;
+    profile(card, (int)index, &size);
+    if (!size) return NOT_FOUND;
+    *out = &parts[card->minor][index];
+    **out = (device){card->minor, (int)index + 1};
+    return OK;
 }
 
 int nvmlDeviceIsMigDeviceHandle(device *card, unsigned int *is) {
-    (void)card;
-    if (!initialized) return UNINITIALIZED;
-    *is = 0;
+    ENTER();
+    *is = card->part > 0;
     return OK;
 }

@@ -6,7 +6,10 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/devices
   positions   container-local, in local-rank order
   exposure    variables that say which of the host's devices enter, or that hide every vendor's: [{name, value}]
   mask        the mask by position, where no entrypoint writes it
-  product, productLabel, tolerations
+  labels      what a node's labels have to say of its devices
+  product     that each may be, and
+  memory      that each must have, in bytes; 0 for any
+  tolerations
 */}}
 {{- define "k8sel.devices" -}}
 {{- $asked := .spec.accelerator -}}
@@ -23,9 +26,10 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/devices
 {{- $_ := set $held "resource" $resource -}}
 {{- $_ := set $held "count" $asked.count -}}
 {{- end -}}
-{{- $_ := set $held "mask" (include "k8sel.mask" (dict "row" .row "positions" $held.positions "order" $asked.order) | mustFromJson) -}}
+{{- $_ := set $held "mask" (include "k8sel.mask" (dict "plan" . "positions" $held.positions) | mustFromJson) -}}
 {{- $_ := set $held "product" (default list $asked.product) -}}
-{{- $_ := set $held "productLabel" .row.productLabel -}}
+{{- $_ := set $held "memory" (include "k8sel.whole" (dict "plan" . "quantity" $asked.memory) | int64) -}}
+{{- $_ := set $held "labels" (include "k8sel.labels" (dict "row" .row "held" $held) | mustFromJson) -}}
 {{- $_ := set $held "tolerations" (list (dict "key" $resource "operator" "Exists" "effect" "NoSchedule")) -}}
 {{- toJson $held -}}
 {{- end -}}
@@ -34,18 +38,41 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/devices
 {{/* A container that asks for no device sees none of any vendor's. */}}
 {{- define "k8sel.noDevices" -}}
 {{- $hidden := .facts.hidden -}}
-{{- dict "resource" "" "count" 0 "positions" list "exposure" $hidden.exposure "mask" $hidden.mask "product" list "tolerations" list | toJson -}}
+{{- dict "resource" "" "count" 0 "positions" list "exposure" $hidden.exposure "mask" $hidden.mask "product" list "memory" 0 "labels" list "tolerations" list | toJson -}}
 {{- end -}}
 
-{{/* The variables that mask by position. Where the mask cannot order, it is a set. */}}
+{{/*
+The variables that mask by position; none where a mask holds what only a look at the devices can say. Where the mask
+cannot order, it is a set. Takes plan and positions.
+*/}}
 {{- define "k8sel.mask" -}}
-{{- $listed := .positions -}}
-{{- if not .row.maskOrdered }}{{ $listed = include "k8sel.ascending" .positions | mustFromJson }}{{ end -}}
+{{- $row := .plan.row -}}
 {{- $entries := list -}}
-{{- range $name, $value := default dict (get .row.orderEnv .order) -}}
+{{- if not (has $row.maskValue .plan.facts.maskedByNumber) -}}
+{{- range $name, $value := default dict (get $row.orderEnv .plan.spec.accelerator.order) -}}
 {{- $entries = append $entries (dict "name" $name "value" $value) -}}
 {{- end -}}
-{{- append $entries (dict "name" .row.maskEnv "value" (include "k8sel.commas" $listed)) | toJson -}}
+{{- $listed := .positions -}}
+{{- if not $row.maskOrdered }}{{ $listed = include "k8sel.ascending" .positions | mustFromJson }}{{ end -}}
+{{- $entries = append $entries (dict "name" $row.maskEnv "value" (include "k8sel.commas" $listed)) -}}
+{{- end -}}
+{{- toJson $entries -}}
+{{- end -}}
+
+{{/*
+Expressions of node affinity. The memory's label is rounded down to MiB, and Gt is "more than"; it is a card's, of which
+a slice has a part. Takes row and held.
+*/}}
+{{- define "k8sel.labels" -}}
+{{- $wanted := list -}}
+{{- if and .held.product .row.productLabel -}}
+{{- $wanted = append $wanted (dict "key" .row.productLabel "operator" "In" "values" .held.product) -}}
+{{- end -}}
+{{- if and .held.memory .row.memoryLabel -}}
+{{- $below := sub (div .held.memory 1048576) 1 | max 0 | toString -}}
+{{- $wanted = append $wanted (dict "key" .row.memoryLabel "operator" "Gt" "values" (list $below)) -}}
+{{- end -}}
+{{- toJson $wanted -}}
 {{- end -}}
 
 {{/* Numbers in ascending order, each once: sprig sorts texts only. */}}

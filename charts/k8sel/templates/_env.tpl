@@ -80,6 +80,9 @@
 {{- include "k8sel.lay" (list $told (dict "accelerator" $spec.accelerator.type "devices" .devices.positions)) -}}
 {{- if .devices.positions }}{{ $_ := set $told "count" .devices.count }}{{ end -}}
 {{- if .devices.product }}{{ $_ := set $told "product" .devices.product }}{{ end -}}
+{{- if .devices.memory }}{{ $_ := set $told "memory" (int64 .devices.memory) }}{{ end -}}
+{{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
+{{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
 {{- if $spec.cpu.threadsPerProcess }}{{ $_ := set $told "threadsPerProcess" $spec.cpu.threadsPerProcess }}{{ end -}}
 {{- if eq $spec.launcher "mpirun" -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}

@@ -120,6 +120,19 @@ template:
 {{- kindIs "string" . | ternary . (toJson .) -}}
 {{- end -}}
 
+{{/*
+A quantity in whole units, rounded up: exact below 2^53, and at most what Kubernetes counts. Takes plan and quantity;
+none is 0.
+*/}}
+{{- define "k8sel.whole" -}}
+{{- if kindIs "invalid" .quantity }}0{{ else -}}
+{{- $text := include "k8sel.quantity" .quantity -}}
+{{- $unit := regexFind `([KMGTPE]i|[numkMGTPE])$` $text -}}
+{{- $amount := mulf (trimSuffix $unit $text | float64) (get .plan.facts.units $unit) | ceil -}}
+{{- if ge $amount 9223372036854775807.0 }}9223372036854775807{{ else }}{{ int64 $amount }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The defaults pass Pod Security's level "restricted" as soon as the job file names a user that is not root. */}}
 {{- define "k8sel.podSecurity" -}}
 {{- $security := dict "seccompProfile" (dict "type" "RuntimeDefault") -}}
@@ -163,17 +176,17 @@ template:
 {{- toJson $tolerations -}}
 {{- end -}}
 
-{{/* The job file's affinity and the product: in every term, since terms are alternatives. */}}
+{{/* The job file's affinity and what the labels have to say: in every term, since terms are alternatives. */}}
 {{- define "k8sel.affinity" -}}
+{{- $wanted := .devices.labels -}}
 {{- $affinity := deepCopy .spec.affinity -}}
-{{- if and .devices.product .devices.productLabel -}}
-{{- $wanted := dict "key" .devices.productLabel "operator" "In" "values" .devices.product -}}
+{{- if $wanted -}}
 {{- $node := default dict $affinity.nodeAffinity -}}
 {{- $required := default dict $node.requiredDuringSchedulingIgnoredDuringExecution -}}
 {{- $terms := list -}}
 {{- range default (list dict) $required.nodeSelectorTerms -}}
 {{- $term := deepCopy . -}}
-{{- $terms = append $terms (set $term "matchExpressions" (append (default list $term.matchExpressions) $wanted)) -}}
+{{- $terms = append $terms (set $term "matchExpressions" (concat (default list $term.matchExpressions) $wanted)) -}}
 {{- end -}}
 {{- $_ := set $required "nodeSelectorTerms" $terms -}}
 {{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" $required -}}

@@ -52,7 +52,10 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Devices as ``[PCI address, UUID, name]``, the driver's version, notes. Raises OSError or NvmlError."""
+    """Devices as ``[PCI address, UUID, name, bytes]``, versions, notes. Raises OSError or NvmlError.
+
+    NVML is never shut down: the process that asks it ends at once, and that could hang, too.
+    """
     library = _load(folder)
     _call(library, "nvmlInit_v2")
     notes: list[str] = []
@@ -64,18 +67,24 @@ def look(folder: str) -> dict[str, Any]:
             # Counted, and not in this container: NVML counts GPUs that it may not open.
             if error.code != _NO_PERMISSION:
                 notes.append(f"NVML GPU {index}: {error}")
-    driver = _driver(library)
-    return {"devices": devices, "driver": driver, "notes": notes}
+    return {"devices": devices, "driver": _driver(library), "runtime": _runtime(library), "notes": notes}
 
 
 def _driver(library: Any) -> str:
     """The driver's version; empty where it does not say, since the devices are known all the same."""
     try:
-        driver = _text(library, "nvmlSystemGetDriverVersion", 80)
-        _call(library, "nvmlShutdown")
+        return _text(library, "nvmlSystemGetDriverVersion", 80)
     except NvmlError:
         return ""
-    return driver
+
+
+def _runtime(library: Any) -> str:
+    """The newest CUDA that the driver's library in this container runs: 12080 is 12.8. Empty without that library."""
+    try:
+        number = _number(library, "nvmlSystemGetCudaDriverVersion_v2")
+    except NvmlError:
+        return ""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _load(folder: str) -> Any:
@@ -88,10 +97,10 @@ def _load(folder: str) -> Any:
     try:
         return ctypes.CDLL(paths[-1])
     except OSError:
-        raise OSError(f"{_NAME} is not in this container") from None
+        raise OSError(f"{_NAME} is not in this container (NVIDIA_DRIVER_CAPABILITIES with utility brings it)") from None
 
 
-def _devices_at(library: Any, index: int) -> list[list[str]]:
+def _devices_at(library: Any, index: int) -> list[list[Any]]:
     """The GPU at ``index``, or its slices where it is partitioned (MIG): then only those can be used."""
     handle = ctypes.c_void_p()
     _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
@@ -99,10 +108,23 @@ def _devices_at(library: Any, index: int) -> list[list[str]]:
     _call(library, "nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
     handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
     address = pci.busId.decode(errors="replace")
-    return [
-        [address, _text(library, "nvmlDeviceGetUUID", 96, each), _text(library, "nvmlDeviceGetName", 96, each)]
-        for each in handles
-    ]
+    return [[address, *_described(library, each)] for each in handles]
+
+
+def _described(library: Any, handle: ctypes.c_void_p) -> list[Any]:
+    """UUID, name and memory of a GPU or a slice."""
+    texts = [_text(library, function, 96, handle) for function in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
+    return [*texts, _memory(library, handle)]
+
+
+def _memory(library: Any, handle: ctypes.c_void_p) -> int:
+    """Bytes in total; 0 where the driver does not say, as where memory is the host's own."""
+    sizes = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
+    try:
+        _call(library, "nvmlDeviceGetMemoryInfo", handle, ctypes.byref(sizes))
+    except NvmlError:
+        return 0
+    return sizes[0]
 
 
 def _is_partitioned(library: Any, handle: ctypes.c_void_p) -> bool:
