@@ -1,21 +1,25 @@
 """Writes what the chart has from k8sel's own sources: `python charts/generate.py`. A test only compares.
 
 values.schema.json            the job file's schema, in the draft that every Helm reads
-README.md                     its fields, in the page written by hand
+README.md                     its fields, in the page written by hand (as docs/generate.py does)
 files/accelerators.json, mpi.json, entrypoint.sh, entrypoint.pyz    copies
 files/facts.json              what is a constant in k8sel's code, so that no template has it a second time
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import zipfile
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
+from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
 from k8sel.rules import quantity
 from k8sel.schema import NULLABLE, schema
@@ -30,11 +34,31 @@ def files() -> dict[str, bytes]:
     """File name in the chart -> what it has to hold; the archive apart (``archive_is_current``)."""
     return {
         "values.schema.json": _json(values_schema()),
+        "README.md": _readme(),
         "files/facts.json": _json(facts()),
         "files/accelerators.json": accelerators.TABLE.read_bytes(),
         "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
         "files/entrypoint.sh": brought.script().encode(),
     }
+
+
+def _readme() -> bytes:
+    """The page written by hand, with the table of fields in it made anew."""
+    pages = _pages()
+    before, _, rest = (CHART / "README.md").read_text(encoding="utf-8").partition(pages.BEGIN)
+    rows = "".join(f"| {row} |\n" for row in pages._rows(schema()))
+    table = f"| field | type | meaning |\n|---|---|---|\n{rows}"
+    return f"{before}{pages.BEGIN}{table}{pages.END}{rest.partition(pages.END)[2]}".encode()
+
+
+def _pages() -> ModuleType:
+    """docs/generate.py, which is in no package either."""
+    spec = importlib.util.spec_from_file_location("pages", HERE.parent / "docs" / "generate.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("docs/generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def archive_is_current() -> bool:
@@ -46,7 +70,7 @@ def archive_is_current() -> bool:
 def values_schema() -> dict[str, Any]:
     """The job file's schema for Helm's values: Helm names the job, and has `global` for itself."""
     made = schema(mark_nullable=True)
-    parts = {name: _draft_7(part) for name, part in made["$defs"].items()}
+    parts: dict[str, Any] = {name: _draft_7(part) for name, part in made["$defs"].items()}
     parts["Metadata"]["required"].remove("name")
     whole = parts.pop("JobFile")
     whole["properties"]["global"] = {"description": "Helm's own; not read.", "type": "object"}
@@ -59,13 +83,13 @@ def values_schema() -> dict[str, Any]:
     }
 
 
-def _draft_7(part: Any) -> Any:
+def _draft_7(part: object) -> object:
     """``part`` in the words of draft 7, with null where it is "not given"."""
     if isinstance(part, list):
         return [_draft_7(item) for item in part]
     if not isinstance(part, dict):
         return part
-    made = {key: _draft_7(value) for key, value in part.items() if key != NULLABLE}
+    made: dict[str, Any] = {key: _draft_7(value) for key, value in part.items() if key != NULLABLE}
     if "$ref" in made:
         made["$ref"] = made["$ref"].replace("#/$defs/", "#/definitions/")
     return _with_null(made) if part.get(NULLABLE) else made
@@ -85,6 +109,10 @@ def facts() -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
+        "jobs": {
+            name: {"apiVersion": kind.api_version, "operator": kind.operator, "resource": f"{kind.plural}.{kind.group}"}
+            for name, kind in JOB_KINDS.items()
+        },
         "labels": {
             "job": names.LABEL_JOB,
             "managedBy": names.LABEL_MANAGED_BY,
@@ -158,7 +186,7 @@ def _mpi() -> dict[str, Any]:
     }
 
 
-def _entries(values: Any) -> list[dict[str, str]]:
+def _entries(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
@@ -167,7 +195,7 @@ def _members(archive: bytes) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-def _json(data: Any) -> bytes:
+def _json(data: object) -> bytes:
     return (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any
 
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # ends of a line in JavaScript: Go always escapes them
 
@@ -19,7 +18,7 @@ def digest(data: object) -> str:
     return sha256(dumps(data).encode()).hexdigest()
 
 
-def dumps(data: Any) -> str:
+def dumps(data: object) -> str:
     """``data`` (what JSON has) as text."""
     if isinstance(data, dict):
         return "{" + ",".join(f"{_string(key)}:{dumps(data[key])}" for key in sorted(data)) + "}"
@@ -27,7 +26,7 @@ def dumps(data: Any) -> str:
         return "[" + ",".join(map(dumps, data)) + "]"
     if isinstance(data, str):
         return _string(data)
-    return json.dumps(data) if data is None or isinstance(data, bool) else number(data)
+    return number(data) if isinstance(data, int | float) and not isinstance(data, bool) else json.dumps(data)
 
 
 def number(value: float) -> str:

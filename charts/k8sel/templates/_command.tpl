@@ -58,7 +58,7 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{/* Takes the plan and the command. */}}
 {{- define "k8sel.torchrun" -}}
 {{- $plan := index . 0 -}}
-{{- $words := list "torchrun" "--nproc-per-node" (toString $plan.spec.processesPerNode) -}}
+{{- $words := list "torchrun" "--nproc-per-node" (int64 $plan.spec.processesPerNode | toString) -}}
 {{- $restarts := include "k8sel.restarts" (list $plan "--max-restarts") | mustFromJson -}}
 {{- $command := include "k8sel.plain" (index . 1) | mustFromJson -}}
 {{- $script := include "k8sel.script" (list $command "--no-python") | mustFromJson -}}
@@ -79,7 +79,7 @@ image, or by counting. What the operator knows is filled in by Kubernetes, so th
 {{- $words = append $words "--multi_gpu" -}}
 {{- $command = include "k8sel.plain" $command | mustFromJson -}}
 {{- end -}}
-{{- $words = concat $words (list "--num_processes" (toString $total) "--num_machines" (toString $spec.nodes)) -}}
+{{- $words = concat $words (list "--num_processes" (toString $total) "--num_machines" (int64 $spec.nodes | toString)) -}}
 {{- $words = concat $words (list "--machine_rank" "$(PET_NODE_RANK)" "--main_process_ip" "$(PET_MASTER_ADDR)") -}}
 {{- $words = concat $words (list "--main_process_port" "$(PET_MASTER_PORT)" "--rdzv_backend" "static" "--same_network") -}}
 {{- $words = concat $words (list "--gpu_ids" "all") -}}

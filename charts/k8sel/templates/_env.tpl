@@ -6,7 +6,7 @@
 {{- $entries := list -}}
 {{- if or $bare (not .devices.positions) }}{{ $entries = .devices.mask }}{{ end -}}
 {{- if and $bare .spec.cpu.threadsPerProcess -}}
-{{- $entries = append $entries (dict "name" "OMP_NUM_THREADS" "value" (toString .spec.cpu.threadsPerProcess)) -}}
+{{- $entries = append $entries (dict "name" "OMP_NUM_THREADS" "value" (int64 .spec.cpu.threadsPerProcess | toString)) -}}
 {{- end -}}
 {{- toJson $entries -}}
 {{- end -}}
@@ -60,17 +60,15 @@
 {{- concat $constants $read $referring | default list | toJson -}}
 {{- end -}}
 
-{{/* The job's variables with what the entrypoint is told; in a launcher's container, with every device hidden. */}}
-{{- define "k8sel.programEnv" -}}
-{{- $entries := include "k8sel.env" . | mustFromJson -}}
-{{- if eq .spec.launcher "mpirun" -}}
-{{- $entries = concat $entries (include "k8sel.constants" .facts.hidden.all | mustFromJson) -}}
-{{- end -}}
-{{- if ne .spec.entrypoint.mode "none" -}}
-{{- $told := dict "name" .facts.entrypoint.variable "value" (include "k8sel.expectation" .) -}}
+{{/* The job's variables, then others, and what the entrypoint is told. Takes the plan and the others. */}}
+{{- define "k8sel.told" -}}
+{{- $plan := index . 0 -}}
+{{- $entries := concat (include "k8sel.env" $plan | mustFromJson) (include "k8sel.constants" (index . 1) | mustFromJson) -}}
+{{- if ne $plan.spec.entrypoint.mode "none" -}}
+{{- $told := dict "name" $plan.facts.entrypoint.variable "value" (include "k8sel.expectation" $plan) -}}
 {{- $entries = concat $entries (include "k8sel.constants" (list $told) | mustFromJson) -}}
 {{- end -}}
-{{- include "k8sel.mergedEnv" $entries -}}
+{{- default list $entries | include "k8sel.mergedEnv" -}}
 {{- end -}}
 
 {{/* What the entrypoint is told to find, as JSON without what is at its default (k8sel/entrypoint/protocol.py). */}}

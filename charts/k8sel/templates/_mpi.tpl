@@ -11,7 +11,7 @@
 {{- range $mpi.sshEnv }}{{ $words = append $words (printf "%s=%s" . $options) }}{{ end -}}
 {{- end -}}
 {{- $words = concat (append $words $mpi.program) $mpi.rootFlags $mpi.hostfile -}}
-{{- $words = concat $words (list $mpi.count (mul $plan.spec.nodes .perNode | toString) $mpi.perNode (toString .perNode)) -}}
+{{- $words = concat $words (list $mpi.count (mul $plan.spec.nodes .perNode | toString) $mpi.perNode (int64 .perNode | toString)) -}}
 {{- $words = concat $words $mpi.options -}}
 {{- if $mpi.sshFlag }}{{ $words = append (concat $words $mpi.sshFlag) $options }}{{ end -}}
 {{- $words = concat $words (include "k8sel.exports" $plan | mustFromJson) -}}
@@ -41,7 +41,7 @@
 {{/* Of the client, as one word. */}}
 {{- define "k8sel.sshOptions" -}}
 {{- $mpi := .spec.mpi -}}
-{{- $words := list "-p" (toString $mpi.sshPort) "-i" (printf "%s/id_rsa" $mpi.sshAuthMountPath) -}}
+{{- $words := list "-p" (int64 $mpi.sshPort | toString) "-i" (printf "%s/id_rsa" $mpi.sshAuthMountPath) -}}
 {{- range .facts.mpi.sshOptions }}{{ $words = concat $words (list "-o" .) }}{{ end -}}
 {{- join " " $words -}}
 {{- end -}}
@@ -51,7 +51,7 @@
 {{- $mpi := .spec.mpi -}}
 {{- $words := .facts.mpi.sshdStart -}}
 {{- range .facts.mpi.sshdOptions -}}
-{{- $words = concat $words (list "-o" (replace "{port}" (toString $mpi.sshPort) . | replace "{path}" $mpi.sshAuthMountPath)) -}}
+{{- $words = concat $words (list "-o" (replace "{port}" (int64 $mpi.sshPort | toString) . | replace "{path}" $mpi.sshAuthMountPath)) -}}
 {{- end -}}
 {{- include "k8sel.literal" $words -}}
 {{- end -}}

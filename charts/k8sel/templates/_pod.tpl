@@ -52,6 +52,7 @@ schedulingPolicy:
 A replica. Takes plan, number, restartPolicy, and of its one container: name, command, env, and
   launcher   it runs mpirun: anywhere, and with no device
   port       it is ready once something listens there
+  pod        other fields of its pod
 */}}
 {{- define "k8sel.replica" -}}
 replicas: {{ .number }}
@@ -81,6 +82,7 @@ template:
 {{- $tolerations := include "k8sel.tolerations" $plan | mustFromJson -}}
 {{- $volumes := include "k8sel.volumes" $plan | mustFromJson -}}
 {{- include "k8sel.given" (list $pod (dict "affinity" $affinity "securityContext" $security "tolerations" $tolerations "volumes" $volumes)) -}}
+{{- include "k8sel.given" (list $pod (default dict .pod)) -}}
 {{- $_ := set $pod "containers" (list (include "k8sel.container" . | mustFromJson)) -}}
 {{- include "k8sel.yaml" $pod -}}
 {{- end -}}
@@ -111,7 +113,7 @@ template:
 {{- define "k8sel.resources" -}}
 {{- $amounts := dict -}}
 {{- range $name, $amount := .spec.resources }}{{ $_ := set $amounts $name (include "k8sel.quantity" $amount) }}{{ end -}}
-{{- with .devices.resource }}{{ $_ := set $amounts . (toString $.devices.count) }}{{ end -}}
+{{- with .devices.resource }}{{ $_ := set $amounts . (int64 $.devices.count | toString) }}{{ end -}}
 {{- ternary dict (dict "limits" $amounts "requests" $amounts) (empty $amounts) | toJson -}}
 {{- end -}}
 

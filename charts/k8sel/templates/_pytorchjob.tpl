@@ -1,7 +1,7 @@
 {{/* A job for the training-operator: exactly one Master; the other nodes are Workers. */}}
 {{- define "k8sel.pytorchjob" -}}
 {{- $command := include "k8sel.command" . | mustFromJson -}}
-{{- $env := include "k8sel.programEnv" . | mustFromJson -}}
+{{- $env := include "k8sel.told" (list . list) | mustFromJson -}}
 {{- $restart := gt (int .spec.policy.backoffLimit) 0 | ternary "ExitCode" "Never" -}}{{/* ExitCode: only 128 and above */}}
 {{- $node := dict "plan" . "name" "pytorch" "command" $command "env" $env "restartPolicy" $restart -}}
 {{- $others := sub (int .spec.nodes) 1 -}}
@@ -10,7 +10,7 @@ kind: PyTorchJob
 metadata:
   {{- include "k8sel.metadata" . | nindent 2 }}
 spec:
-  nprocPerNode: {{ .spec.processesPerNode | toString | quote }}
+  nprocPerNode: {{ int64 .spec.processesPerNode | toString | quote }}
   runPolicy:
     {{- include "k8sel.runPolicy" . | nindent 4 }}
   pytorchReplicaSpecs:

@@ -1,4 +1,4 @@
-module k8sel.dev/tests/charts/render
+module k8sel.dev/tests/helm/render
 
 go 1.24.0
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from charts.rendering import CHART, HELM, Renderer
-from cluster import machine
 from conftest import unavailable
+
+from cluster import machine
+from helm.rendering import CHART, HELM, Renderer
 
 
 def _build(name: str) -> None:

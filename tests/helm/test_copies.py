@@ -7,9 +7,10 @@ from base64 import b64decode
 from hashlib import sha256
 from types import ModuleType
 
-from charts.rendering import CHART, ROOT, Renderer
-from k8sel import __version__
 from planning import goldens
+
+from helm.rendering import CHART, ROOT, Renderer
+from k8sel import __version__
 
 HINT = "run: python charts/generate.py"
 

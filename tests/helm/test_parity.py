@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
-
-from charts.job_files import job_files
-from charts.rendering import CHART, Renderer, comparable, rendered
-from cluster import machine
-from k8sel import yamlio
 from planning import goldens
+
+from cluster import machine
+from helm.job_files import job_files
+from helm.rendering import CHART, Renderer, comparable, rendered
+from k8sel import yamlio
 
 MPI_JOB = (goldens.CASES / "mpirun-openmpi" / "job.yaml").read_text()
 

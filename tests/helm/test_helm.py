@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from charts.rendering import CHART, comparable, rendered
-from k8sel import yamlio
 from planning import goldens
+
+from helm.rendering import CHART, comparable, rendered
+from k8sel import yamlio
 
 JOB = goldens.CASES / "torchrun-order" / "job.yaml"
 

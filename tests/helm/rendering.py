@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from planning import goldens
+
 from cluster import machine
 from k8sel import api, canonical
-from planning import goldens
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "k8sel"
@@ -74,7 +75,7 @@ def comparable(objects: list[Object]) -> str:
     return json.dumps(json.loads(canonical.dumps([_told(goldens.with_stand_ins(item)) for item in objects])), indent=1)
 
 
-def _told(part: Any) -> Any:
+def _told(part: object) -> object:
     if isinstance(part, list):
         return [_told(item) for item in part]
     if not isinstance(part, dict):
