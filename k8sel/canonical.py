@@ -6,27 +6,22 @@ no other numbers, and no YAML reader below Kubernetes tells 8.0 from 8.
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
-from hashlib import sha256
+
+import msgspec
 
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # ends of a line in JavaScript: Go always escapes them
-
-
-def digest(data: object) -> str:
-    """The sha256 of ``data``: the order of keys does not count."""
-    return sha256(dumps(data).encode()).hexdigest()
 
 
 def dumps(data: object) -> str:
     """``data`` (what JSON has) as text."""
     if isinstance(data, dict):
-        return "{" + ",".join(f"{_string(key)}:{dumps(data[key])}" for key in sorted(data)) + "}"
+        return "{" + ",".join(f"{dumps(key)}:{dumps(data[key])}" for key in sorted(data)) + "}"
     if isinstance(data, list):
         return "[" + ",".join(map(dumps, data)) + "]"
-    if isinstance(data, str):
-        return _string(data)
-    return number(data) if isinstance(data, int | float) and not isinstance(data, bool) else json.dumps(data)
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        return number(data)
+    return msgspec.json.encode(data).decode().translate(_LINE_ENDS)
 
 
 def number(value: float) -> str:
@@ -37,6 +32,3 @@ def number(value: float) -> str:
     mantissa, _, power = text.partition("e")
     return f"{mantissa}e{int(power):+d}"
 
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).translate(_LINE_ENDS)

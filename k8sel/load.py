@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel import canonical
+from k8sel.digest import sha256
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
 from k8sel.yamlio import Document, parse
@@ -65,7 +66,8 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    return Job(file=decode(document.data), document=document, sha256=canonical.digest(document.data))
+    digest = sha256(canonical.dumps(document.data).encode()).hexdigest()
+    return Job(file=decode(document.data), document=document, sha256=digest)
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
