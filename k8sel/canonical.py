@@ -31,4 +31,3 @@ def number(value: float) -> str:
         return format(Decimal(text), "f").removesuffix(".0")
     mantissa, _, power = text.partition("e")
     return f"{mantissa}e{int(power):+d}"
-
