@@ -134,6 +134,7 @@ def facts() -> dict[str, Any]:
             "entrypoint": podspec.ENTRYPOINT,
         },
         "mpi": _mpi(),
+        "refusals": _refusals(),
     }
 
 
@@ -184,6 +185,50 @@ def _mpi() -> dict[str, Any]:
         "capabilities": mpi.CAPABILITIES,
         "rootCapabilities": mpi.ROOT_CAPABILITIES,
     }
+
+
+def _refusals() -> dict[str, Any]:
+    """What the rules compare with, and the words that several of them share."""
+    return {
+        "rows": list(accelerators.ROWS),
+        "types": [row.name for row in accelerators.ROWS.values() if row.in_container],
+        "launchers": list(launchers.LAUNCHERS),
+        "leastMemory": rules.devices.LEAST_MEMORY,
+        "starters": sorted(rules.launch.STARTERS),
+        "modules": sorted(rules.launch.MODULES),
+        "inShell": rules.launch.IN_SHELL,
+        "name": rf"^{names.DNS_1035}$",
+        "labelValue": f"^(?:{rules.common.LABEL_VALUE.pattern})$",
+        "labelName": f"^(?:{rules.common.LABEL_NAME.pattern})$",
+        "labelRule": rules.common.LABEL_RULE,
+        "subdomainRule": rules.common.SUBDOMAIN_RULE,
+        "ownedKeys": [{"start": start, "reason": reason} for start, reason in rules.names.OWNED.items()],
+        "annotationsLimit": rules.names.ANNOTATIONS_LIMIT,
+        "ownedEnv": [{"start": start, "reason": why[0], "hint": why[1]} for start, why in rules.env.OWNED.items()],
+        "ownedByRow": dict(zip(("reason", "hint"), rules.env.OF_ROW, strict=True)),
+        "sources": rules.env.SOURCES,
+        "native": rules.pod.NATIVE,
+        "quantity": f"^(?:{rules.quantity.QUANTITY.pattern})$",
+        "quantityRule": rules.pod.QUANTITY_RULE,
+        "forms": _forms(),
+    }
+
+
+KINDS: dict[type, tuple[str, ...]] = {  # of Go's values in a template
+    dict: ("map",),
+    list: ("slice",),
+    str: ("string",),
+    int: ("float64", "int64", "int"),
+    bool: ("bool",),
+}
+
+
+def _forms() -> list[dict[str, Any]]:
+    return [
+        {"field": field, "form": form, "wanted": KINDS[wanted], "word": rules.shapes.WORDS[wanted]}
+        for field, forms in rules.shapes.FORMS.items()
+        for form, wanted in forms.items()
+    ]
 
 
 def _entries(values: Mapping[str, str]) -> list[dict[str, str]]:
