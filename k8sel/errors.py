@@ -28,6 +28,7 @@ class Kind(str, Enum):
     UNKNOWN = "unknown field"
     SYNTAX = "syntax"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Location(Struct, frozen=True, kw_only=True):
