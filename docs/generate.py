@@ -20,7 +20,20 @@ from k8sel.entrypoint.usage import HELP
 from k8sel.schema import schema
 
 HERE = Path(__file__).parent
-COMMANDS = ["init", "schema", "validate", "plan", "render", "apply", "delete", "status", "logs", "run", "docker"]
+COMMANDS = [
+    "init",
+    "schema",
+    "validate",
+    "plan",
+    "render",
+    "apply",
+    "delete",
+    "status",
+    "logs",
+    "run",
+    "docker",
+    "devices",
+]
 JOB_FILE_HEAD = """# The job file
 
 Every field. `k8sel schema` prints the same as a JSON Schema, `k8sel init` writes a commented file to start from.

@@ -24,6 +24,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     resource_pattern: str | None  # the whole of other resource names that are this device too
     product_label: str | None
     count_label: str | None
+    memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # which of the host's devices enter the container: a set
     exposure_hide: dict[str, str]
     docker_driver: str | None  # of the device request that exposes chosen devices

@@ -23,7 +23,7 @@ def check(job: Job, door: str = "kubernetes", *, namespace_policy: str = "privil
 
     ``namespace_policy``: the Pod Security level that its namespace enforces.
     """
-    file = _defaulted(job.file, door, None)
+    file = _defaulted(_settled(job.file, door, None)[0], door)
     _stop([*_refused(file, door), *validate.namespace_policy(file, namespace_policy)], job)
     return list(plan(job, door).warnings)
 
@@ -33,11 +33,13 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
 
     Raises SpecError with every problem of it.
     """
-    file = _defaulted(job.file, door, nodes)
-    _stop(_refused(file, door), job)
+    settled, notes = _settled(job.file, door, nodes)
+    file = _defaulted(settled, door)
+    refused = _refused(file, door)
+    _stop([*notes, *refused] if refused else [], job)
     job_plan = planner.plan(file, sha256=job.sha256, door=door)
     warnings = [problem for problem in validate.validate(file, door) if problem.kind is Kind.WARNING]
-    return replace(job_plan, warnings=tuple(locate(job.document, [*warnings, *job_plan.warnings])))
+    return replace(job_plan, warnings=tuple(locate(job.document, [*notes, *warnings, *job_plan.warnings])))
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -48,16 +50,25 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
 
 
-def _defaulted(file: JobFile, door: str, nodes: int | None) -> JobFile:
-    """``file`` with what the door's options, this machine and the defaults say beside it."""
-    spec = file.spec if nodes is None else replace(file.spec, nodes=nodes)
+def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list[Problem]]:
+    """``file`` with what the door's options and this machine say in its place, and what is to be said of that."""
+    spec, notes = file.spec if nodes is None else replace(file.spec, nodes=nodes), []
+    if door == "run" and spec.accelerator.type == AUTO:
+        from k8sel import here
+
+        name, why = here.accelerator()
+        spec = replace(spec, accelerator=replace(spec.accelerator, type=name))
+        path = ("spec", "accelerator", "type")
+        notes.append(Problem(kind=Kind.NOTE, path=path, message=f"{AUTO} is {name} on this machine: {why}"))
+    return replace(file, spec=spec), notes
+
+
+def _defaulted(file: JobFile, door: str) -> JobFile:
     if door == "kubernetes":  # looks at no machine
-        return default(replace(file, spec=spec), door)
+        return default(file, door)
     from k8sel import here
 
-    if door == "run" and spec.accelerator.type == AUTO:
-        spec = replace(spec, accelerator=replace(spec.accelerator, type=here.accelerator()))
-    return default(replace(file, spec=spec), door, sockets=here.sockets())
+    return default(file, door, sockets=here.sockets())
 
 
 def _refused(file: JobFile, door: str) -> list[Problem]:

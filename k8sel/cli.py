@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster, cli_streams
+from k8sel import __version__, cli_cluster, cli_devices, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -261,6 +261,7 @@ COMMANDS = (
     render,
     run,
     docker,
+    cli_devices.devices,
     cli_cluster.apply,
     cli_cluster.delete,
     cli_cluster.status,
@@ -271,7 +272,7 @@ COMMANDS = (
 def application(words: Sequence[str]) -> typer.Typer:
     """The command line for ``words``: with all commands, or with the one that they start with.
 
-    To make the options of all eleven takes as long as to render a job.
+    To make the options of all of them takes as long as to render a job.
     """
     made = typer.Typer(
         name="k8sel",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from k8sel import accelerators
 from k8sel.accelerators import Row
 from k8sel.plan import Devices, Fragment, Rank
+from k8sel.rules.quantity import whole
 from k8sel.spec import Accelerator
 
 
@@ -53,6 +54,8 @@ def _none(row: Row) -> Devices:
         mask_env=mask,
         product=(),
         product_label=None,
+        memory=None,
+        memory_label=None,
         tolerations=(),
     )
 
@@ -89,6 +92,8 @@ def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> 
         mask_env=_mask(row, positions, accelerator.order or "pci"),
         product=accelerator.product,
         product_label=row.product_label,
+        memory=whole(accelerator.memory),
+        memory_label=row.memory_label,
         tolerations=_tolerations(accelerator.resource or row.resource_name),
     )
 

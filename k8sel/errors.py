@@ -28,7 +28,7 @@ class Kind(str, Enum):
     UNKNOWN = "unknown field"
     SYNTAX = "syntax"
     WARNING = "warning"
-    NOTE = "note"
+    NOTE = "note"  # what was decided for the user
 
 
 class Location(Struct, frozen=True, kw_only=True):

@@ -3,19 +3,68 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from msgspec import Struct
 
 from k8sel.accelerators import ROWS, Row
 from k8sel.entrypoint import discovery, machine
+from k8sel.entrypoint.discovery import Found
+from k8sel.entrypoint.machine import Machine
 
 
-def accelerator() -> str:
-    """The first row of the table whose devices are here; without any, the row that has none."""
-    here = machine.under(os.environ.get("K8SEL_ROOT", ""))
-    found = (row.name for row in ROWS.values() if discovery.find(row.discovery, here).devices)
-    without = (row.name for row in ROWS.values() if row.in_container and not row.is_device)
-    return next(found, None) or next(without)
+class Seen(Struct, frozen=True, kw_only=True):
+    """One row of the table, and what of it is on this machine."""
+
+    row: Row
+    found: Found
+    numa: tuple[int | None, ...]  # of each device; None: the kernel does not say
+
+
+def this() -> Machine:
+    """This machine, or the one that K8SEL_ROOT lays out for a test."""
+    return machine.under(os.environ.get("K8SEL_ROOT", ""))
+
+
+def find(row: Row) -> Found:
+    """This machine's devices of ``row``, as the entrypoint finds them."""
+    return discovery.find(row.discovery, this())
+
+
+def look(row: Row) -> Seen:
+    """This machine's devices of ``row``, and where they are attached."""
+    found, here = find(row), this()
+    return Seen(row=row, found=found, numa=tuple(discovery.numa_node(device, here) for device in found.devices))
+
+
+def kinds() -> dict[str, Found]:
+    """The rows of the table whose devices are here."""
+    looked = ((row.name, find(row)) for row in ROWS.values())
+    return {name: found for name, found in looked if found.devices}
+
+
+def accelerator() -> tuple[str, str]:
+    """What `auto` means here, and why: the table's first row with devices here; without any, the row that has none."""
+    first, *others = [(name, _counted(name, found)) for name, found in kinds().items()] or [_without()]
+    beside = f"; {', '.join(why for _, why in others)} would be another choice" if others else ""
+    return first[0], first[1] + beside
+
+
+def _counted(name: str, found: Found) -> str:
+    number = len(found.devices)
+    return f"{number} {name} device{'' if number == 1 else 's'} by {found.how}"
+
+
+def _without() -> tuple[str, str]:
+    row = next(row for row in ROWS.values() if row.in_container and not row.is_device)
+    return row.name, "no device of any kind is here"
+
+
+def masks(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which a shell can have narrowed or reordered devices, where ``environ`` has them."""
+    names = sorted({name for row in ROWS.values() for name in row.owned_env})
+    return {name: environ[name] for name in names if name in environ}
 
 
 def sockets() -> int:

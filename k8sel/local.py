@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sel import accelerators
+from k8sel import accelerators, here
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.env import resolve
 from k8sel.errors import LocalError
+from k8sel.rules.devices import AUTO
 
 if TYPE_CHECKING:
+    from k8sel.accelerators import Row
     from k8sel.plan import Fragment, JobPlan
 
 _INSTALL = {  # program -> how one gets it
@@ -46,10 +48,11 @@ def command(
     plan: JobPlan, *, override_env: bool, started: bool = True, environ: Mapping[str, str] = os.environ
 ) -> Command:
     """The command of ``plan``. Raises LocalError where this shell, or this machine when it is ``started``, cannot."""
-    stale = [name for name in _masks() if name in environ]
+    stale = here.masks(environ)
     if stale and not override_env:
-        raise LocalError(_stale_message(stale, environ))
+        raise LocalError(_stale_message(stale))
     if started:
+        _built_in(accelerators.by_name(plan.devices.type))
         _find(plan.launch[0], plan.launcher, environ)
     env = {**_values(plan.env), VARIABLE: plan.expectation.to_json()}
     return Command(argv=plan.command, env=env, unset=tuple(stale), cwd=plan.container.get("workingDir"))
@@ -74,17 +77,21 @@ def _enter(folder: str) -> None:
         ) from None
 
 
-def _masks() -> list[str]:
-    """Every variable with which a shell can have narrowed or reordered devices."""
-    return sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
-
-
-def _stale_message(stale: list[str], environ: Mapping[str, str]) -> str:
-    found = ", ".join(f"{name}={environ[name]}" for name in stale)
+def _stale_message(stale: Mapping[str, str]) -> str:
+    found = ", ".join(f"{name}={value}" for name, value in stale.items())
     return (
         f"k8sel: this shell already sets {found}, and `devices` would count inside that. "
         f"Unset it (unset {' '.join(stale)}), or go on with --override-env, which replaces it for this job alone."
     )
+
+
+def _built_in(row: Row) -> None:
+    """What no container can have is a part of the machine: nothing else looks whether this is one."""
+    if not row.in_container and not here.find(row).devices:
+        raise LocalError(
+            f"k8sel: type {row.name} is a part of the machine, and this one ({here.this().system}) has no {row.title}. "
+            f"type: {AUTO} takes what each machine has; `k8sel devices` lists it."
+        )
 
 
 def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:

@@ -47,6 +47,8 @@ class Devices(Struct, frozen=True, kw_only=True):
     mask_env: Mapping[str, str]  # the mask by position, for entrypoint.mode none, and what `plan` shows
     product: tuple[str, ...]
     product_label: str | None
+    memory: int | None  # bytes that each has, at least
+    memory_label: str | None
     tolerations: tuple[Fragment, ...]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from k8sel import advice, devices, env, launch, mpi, names, pod
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.plan import Devices, Fragment, JobPlan, Node
+from k8sel.rules.quantity import whole
 from k8sel.spec import JobFile, Spec
 
 
@@ -74,6 +75,8 @@ def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expecta
         count=devices.exactly(held, door),
         order=spec.accelerator.order or "pci",
         product=held.product,
+        memory=held.memory,
+        shared_memory=None if door == "run" else whole(spec.shared_memory),  # there, /dev/shm is the machine's own
         isolation=spec.accelerator.isolation or "node",
         launcher=spec.launcher,
         nodes=spec.nodes or 1,

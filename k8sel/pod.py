@@ -12,13 +12,13 @@ from k8sel.plan import Devices, Fragment
 from k8sel.spec import Spec
 
 GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
+MEBIBYTE = 2**20
 LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}}  # mpirun and ssh: quotas want a number
 
 
 def pod(spec: Spec, devices: Devices) -> Fragment:
     """Pod-level fields of the nodes."""
-    affinity = _with_product(spec.affinity, devices) if devices.product and devices.product_label else spec.affinity
-    return _pod(spec, affinity, devices)
+    return _pod(spec, _with_labels(spec.affinity, _labels(devices)), devices)
 
 
 def launcher_pod(spec: Spec, devices: Devices) -> Fragment:
@@ -110,13 +110,26 @@ def _tolerations(spec: Spec, devices: Devices) -> list[Fragment]:
     return given + [toleration for toleration in devices.tolerations if toleration not in given]
 
 
-def _with_product(affinity: Fragment, devices: Devices) -> Fragment:
-    """``affinity`` and the product: in every term, since terms are alternatives."""
-    wanted = {"key": devices.product_label, "operator": "In", "values": list(devices.product)}
+def _labels(devices: Devices) -> list[Fragment]:
+    """What a node's labels have to say of its devices."""
+    wanted: list[Fragment] = []
+    if devices.product and devices.product_label:
+        wanted += [{"key": devices.product_label, "operator": "In", "values": list(devices.product)}]
+    if devices.memory is not None and devices.memory_label:
+        # The label is rounded down to MiB, and Gt is "more than". It is a card's, of which a slice has a part.
+        below = max(devices.memory // MEBIBYTE - 1, 0)
+        wanted += [{"key": devices.memory_label, "operator": "Gt", "values": [str(below)]}]
+    return wanted
+
+
+def _with_labels(affinity: Fragment, wanted: list[Fragment]) -> Fragment:
+    """``affinity`` and the labels: in every term, since terms are alternatives."""
+    if not wanted:
+        return affinity
     node = affinity.get("nodeAffinity", {})
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution", {})
     terms = [
-        {**term, "matchExpressions": [*term.get("matchExpressions", []), wanted]}
+        {**term, "matchExpressions": [*term.get("matchExpressions", []), *wanted]}
         for term in required.get("nodeSelectorTerms") or [{}]
     ]
     required = {**required, "nodeSelectorTerms": terms}

@@ -92,6 +92,17 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             examples=[["NVIDIA-H100-80GB-HBM3"]],
         ),
     ] = ()
+    memory: (
+        Annotated[
+            Quantity,
+            Meta(
+                description="Memory that each device must have, at least; checked in the container. "
+                "A card is sold by other gigabytes: one of 80 GB has about 79.6Gi.",
+                examples=["40Gi"],
+            ),
+        ]
+        | None
+    ) = None
     resource: (
         Annotated[
             str,

@@ -84,6 +84,8 @@ def _accelerator(row: Row) -> list[str]:
         lines += [f"    # resource: {row.resource_name} # or another name that the cluster has for them\n"]
     if row.product_label:
         lines += [f"    # product: [NAME] # values of the nodes' label {row.product_label}\n"]
+    if row.is_device:
+        lines += ["    # memory: 40Gi # that each device must have, at least\n"]
     if not row.is_device:
         lines += ["  # cpu: {threadsPerProcess: 4} # default: counted where it runs\n"]
     return lines

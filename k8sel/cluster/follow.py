@@ -21,7 +21,7 @@ from k8sel.errors import ClusterError
 _TICK_SECONDS = 1.0  # how often a clock can make a difference: a time-out, "no operator has taken it up"
 _WARNINGS_SECONDS = 3.0
 
-Message = tuple[Literal["job", "pods"], Change] | ClusterError
+Message = tuple[Literal["job", "pods"], Change] | Exception
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class Picture:
         return read(self.job, pods, self._warnings)
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, ClusterError):
+        if isinstance(message, Exception):
             raise message
         source, change = message
         if source == "pods":
@@ -104,7 +104,7 @@ def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: d
                 picture.inbox.put((source, change))
         except Refused as refused:
             picture.inbox.put(trouble.clearly(picture.cluster, refused))
-        except ClusterError as error:
+        except Exception as error:  # its own faults too: a watch that died unheard would look like a quiet cluster
             picture.inbox.put(error)
 
     threading.Thread(target=run, name=f"k8sel-watch-{source}", daemon=True).start()

@@ -15,7 +15,6 @@ from k8sel.cluster.kinds import core_path
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
 from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
 from k8sel.cluster.status import Status, pods_of
-from k8sel.errors import ClusterError
 
 _SILENCE_SECONDS = 120  # then the stream is opened again where it was: a dead connection looks like a quiet program
 _RETRY_SECONDS = 0.5
@@ -91,7 +90,7 @@ class _Follower:
         self.on_line = on_line
         self.on_change = on_change
         self.status: Status | None = None
-        self.lines: queue.Queue[LogLine | ClusterError] = queue.Queue(maxsize=_BACKLOG)
+        self.lines: queue.Queue[LogLine | Exception] = queue.Queue(maxsize=_BACKLOG)
         self.readers: dict[str, threading.Thread] = {}
         self.last = time.monotonic()  # when a line came
         self.ended = False
@@ -139,8 +138,8 @@ class _Follower:
         except queue.Empty:
             return
 
-    def _give(self, message: LogLine | ClusterError) -> None:
-        if isinstance(message, ClusterError):
+    def _give(self, message: LogLine | Exception) -> None:
+        if isinstance(message, Exception):
             raise message
         self.last = time.monotonic()
         self.on_line(message)
@@ -172,7 +171,7 @@ class _Reader:
         cluster: Cluster,
         job: LiveJob,
         pod: Object,
-        out: queue.Queue[LogLine | ClusterError],
+        out: queue.Queue[LogLine | Exception],
         stop: threading.Event,
     ) -> None:
         self.cluster, self.job, self.pod, self.out, self.stop = cluster, job, pod, out, stop
@@ -180,6 +179,13 @@ class _Reader:
         self.same = 0  # lines with that stamp
 
     def run(self) -> None:
+        """Hands on its own faults too: a reader that died unheard would look like a quiet program."""
+        try:
+            self._read()
+        except Exception as fault:
+            self.out.put(fault)
+
+    def _read(self) -> None:
         lost_at = None
         while not self.stop.is_set():
             try:

@@ -89,7 +89,7 @@ class Unreachable(ClusterError):
 
 
 class Broken(Unreachable):
-    """The connection ended in the middle."""
+    """The connection ended in the middle, or what came makes no sense."""
 
 
 class Silent(Unreachable):
@@ -116,7 +116,13 @@ def _exchange(cluster: Cluster, method: str, path: str, query: Mapping[str, str]
     if response.status >= 400:
         raise Refused(cluster, response.status, _status(response.status, data))
     warnings = tuple(_warning_text(text) for text in response.headers.getlist("Warning"))
-    return Answer(object=_json(data), warnings=warnings)
+    try:
+        return Answer(object=_json(data), warnings=warnings)
+    except ValueError:
+        raise Broken(
+            f"{cluster.host}: the answer is not JSON. Is this a Kubernetes API server, or a proxy's page? "
+            f"(context {cluster.context})"
+        ) from None
 
 
 @contextmanager

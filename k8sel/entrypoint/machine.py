@@ -18,11 +18,16 @@ class Machine:
     proc: str = "/proc"
     sys: str = "/sys"
     lib: str = ""  # folder that vendors' libraries are loaded from; empty: wherever the loader finds them
+    system: str = ""  # as `uname -sm` says it: Linux x86_64, Darwin arm64
 
 
 def under(root: str) -> Machine:
-    """The machine laid out below ``root``; an empty ``root`` is the real one."""
-    return Machine(*(os.path.join(root, name) for name in ("dev", "proc", "sys", "lib"))) if root else Machine()
+    """The machine laid out below ``root``, its system in the file ``uname``; an empty ``root`` is the real one."""
+    if root:
+        dev, proc, sys, lib = (os.path.join(root, name) for name in ("dev", "proc", "sys", "lib"))
+        return Machine(dev, proc, sys, lib, read(root, "uname"))
+    here = os.uname()
+    return Machine(system=f"{here.sysname} {here.machine}")
 
 
 def read(*path: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Device
+from k8sel.entrypoint.discovery import Device, Found
 from k8sel.entrypoint.tables import Row
+
+BY_NUMBER = ("module", "range")  # values that positions do not say: without a look at the devices there is no mask
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
@@ -29,21 +31,76 @@ def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[D
     if row.maskEnv is None:
         return {}
     values = _values(row, order, positions, devices)
-    if not all(values):
-        return {}
-    written = values if row.maskOrdered else sorted(values, key=int)
-    return {**row.orderEnv.get(order, {}), row.maskEnv: ",".join(written)}
+    text = _written(row, values) if all(values) else ""
+    return {**row.orderEnv.get(order, {}), row.maskEnv: text} if text else {}
 
 
 def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> list[str]:
-    """UUIDs, which no numbering can turn, if all are known; order ``fastest`` is the driver's own numbers."""
+    """UUIDs, which no numbering can turn, if all are known; order ``fastest`` is the driver's own numbers.
+
+    A value is empty where a position says nothing: beside parts of GPUs, no number is known without the UUIDs.
+    """
     known = order == "pci" and all(position < len(devices) for position in positions)
     chosen = [devices[position] if known else Device() for position in positions]
     if row.maskValue == "uuid" and all(device.uuid for device in chosen):
         return [device.uuid for device in chosen]
-    if row.maskValue == "module":
+    if row.maskValue in BY_NUMBER:
         return [device.number for device in chosen]
+    if row.maskValue == "uuid" and len(devices) > 1 and any(device.part for device in devices):
+        return [""]
     return [device.number or str(position) for position, device in zip(positions, chosen)]  # noqa: B905  (strict= is Python 3.10's)
+
+
+def _written(row: Row, values: list[str]) -> str:
+    if row.maskValue == "range":
+        return _range(values)
+    return ",".join(values if row.maskOrdered else sorted(values, key=int))
+
+
+def _range(values: list[str]) -> str:
+    """Ranges as the one that they make up: ``2-3`` and ``0-1`` are ``0-3``; empty where they leave a hole."""
+    numbers = sorted(number for value in values for number in _numbers(value))
+    first, last = numbers[0], numbers[-1]
+    if numbers != list(range(first, last + 1)):
+        return ""
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def _numbers(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) -> list[str]:
+    """Devices that a process cannot use together, or that no mask can name, for the positions that processes see."""
+    result = []
+    for positions in dict.fromkeys(shares):
+        if positions and max(positions) < len(found.devices):
+            why = _apart(row, positions, found) or _nameless(row, order, positions, found)
+            result += [f"devices [{', '.join(map(str, positions))}] {why}"] if why else []
+    return result
+
+
+def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
+    """Why a process cannot have all of these at once."""
+    parts = [bool(found.devices[position].part) for position in positions]
+    if found.alone and any(parts) and len(parts) > 1:
+        return f"cannot be one process's: {found.alone}. isolation: process, with one process for each"
+    if row.maskValue == "uuid" and any(parts) and not all(parts):
+        # torch/cuda/__init__.py, _parse_visible_devices: the first one's kind is every one's
+        return "cannot be one process's: PyTorch reads whole GPUs or parts of them (MIG) from a mask, not both"
+    return ""
+
+
+def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) -> str:
+    """Why no mask says these, unless they are all there is: then nothing has to be masked."""
+    everything = positions == tuple(range(len(found.devices)))
+    if everything or variables(row, order, positions, found.devices):
+        return ""
+    if row.maskValue == "range" and all(found.devices[position].number for position in positions):
+        return f"cannot be one process's: {row.maskEnv} is one range, and what they count leaves a hole"
+    because = f" ({'; '.join(found.notes)})" if found.notes else ""
+    return f"cannot be named in {row.maskEnv}: {found.how} does not say what stands for them there{because}"
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:

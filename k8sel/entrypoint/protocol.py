@@ -25,6 +25,8 @@ class Expectation:
     count: int | None = None  # devices the node must hold, exactly; None: at least max(devices) + 1
     order: str = "pci"  # how positions are counted: pci | fastest
     product: tuple[str, ...] = ()  # product names allowed, in the spelling of the vendor's node label; () is any
+    memory: int | None = None  # bytes that each device must have, at least
+    shared_memory: int | None = None  # bytes that /dev/shm must hold
     isolation: str = "node"  # node: a rank sees all of `devices`; process: only its own consecutive share
     launcher: str = "python"  # torchrun | accelerate | deepspeed | mpirun | python
     nodes: int = 1
@@ -47,9 +49,11 @@ class Expectation:
 
 
 MOST = 65536  # of anything: more is a slip of the hand, and would only take long
+MOST_BYTES = 2**63 - 1
 _SHOWN = 100  # characters of a wrong value in its message
 _REQUIRED = ("accelerator", "devices")
 _INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
+_BYTES = ("memory", "shared_memory")
 _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
 
 
@@ -91,10 +95,11 @@ def _fits(name: str, value: Any) -> bool:
     """Whether ``value`` is of the field's kind. JSON's true is no number, whatever Python says."""
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
-    if name in _INTEGERS:
+    if name in (*_INTEGERS, *_BYTES):
         if value is None:
             return name in _OPTIONAL
-        return type(value) is int and (0 if name == "count" else 1) <= value <= MOST
+        most = MOST_BYTES if name in _BYTES else MOST
+        return type(value) is int and (0 if name == "count" else 1) <= value <= most
     return isinstance(value, str) and value in _WORDS.get(name, (value,))
 
 
@@ -106,7 +111,7 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, str)
 
 
-_OPTIONAL = ("count", "threads_per_process")
+_OPTIONAL = ("count", "threads_per_process", *_BYTES)
 _LISTS: dict[str, Callable[[Any], bool]] = {"devices": _is_position, "product": _is_text, "probe": _is_text}
 
 

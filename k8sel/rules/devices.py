@@ -19,10 +19,12 @@ from k8sel.rules.common import (
     numbers,
     quote,
 )
+from k8sel.rules.quantity import amount
 from k8sel.spec import JobFile
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
+LEAST_MEMORY = 2**20  # bytes of a device: less is a number without its unit
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
@@ -73,10 +75,19 @@ def _some(number: int) -> str:
 
 
 def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
-    """A machine's built-in device is one."""
-    row = _row(job)
-    if row and not row.is_device and not row.in_container and (job.spec.accelerator.count or 0) > 1:
+    """A machine's built-in device is one, and one process's."""
+    row, processes = _built_in(job), job.spec.processes_per_node or 1
+    if row and (job.spec.accelerator.count or 0) > 1:
         yield invalid((*HERE, "count"), f"a machine has one {row.title}", "count: 1")
+    elif row and processes > 1:
+        message = f"a machine has one {row.title}, and {processes} processes would compute on it"
+        yield invalid(("spec", "processesPerNode"), message, "processesPerNode: 1")
+
+
+def _built_in(job: JobFile) -> Row | None:
+    """The row, where its device is a part of the machine."""
+    row = _row(job)
+    return row if row and not row.is_device and not row.in_container else None
 
 
 def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
@@ -123,7 +134,7 @@ def none_of_some(job: JobFile, door: str) -> Iterator[Problem]:
 def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
     """Not more processes than devices."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
-    if devices and processes > len(devices):
+    if devices and processes > len(devices) and not _built_in(job):
         message = f"{processes} processes, and {_some(len(devices))} for them on a node"
         hint = f"processesPerNode: {len(devices)}, or more devices"
         yield invalid(("spec", "processesPerNode"), message, hint)
@@ -204,6 +215,18 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
+def memory_of_devices(job: JobFile, door: str) -> Iterator[Problem]:
+    """Memory is the devices'; the node's own is asked for elsewhere."""
+    asked, path = job.spec.accelerator, (*HERE, "memory")
+    if asked.memory is None:
+        return
+    number = amount(asked.memory)
+    if _row_without_devices(job) or asked.devices == ():
+        yield forbidden(path, "no device is asked for, so none has memory", "the node's own is resources.memory")
+    elif number is not None and 0 < number < LEAST_MEMORY:
+        yield invalid(path, f"{asked.memory} counts bytes, and no device has so few", "a unit: 40Gi, say")
+
+
 def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
@@ -227,5 +250,6 @@ RULES: tuple[Rule, ...] = (
     resource_is_the_rows,
     host_allocation,
     product_is_labelled,
+    memory_of_devices,
     one_machine,
 )

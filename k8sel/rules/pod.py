@@ -133,6 +133,8 @@ def quantities(job: JobFile, door: str) -> Iterator[Problem]:
     amounts: dict[FieldPath, Any] = {("spec", "resources", name): value for name, value in job.spec.resources.items()}
     if job.spec.shared_memory is not None:
         amounts["spec", "sharedMemory"] = job.spec.shared_memory
+    if job.spec.accelerator.memory is not None:
+        amounts["spec", "accelerator", "memory"] = job.spec.accelerator.memory
     for path, value in amounts.items():
         number = amount(value)
         if number is None:

@@ -5,9 +5,11 @@ https://github.com/kubernetes/apimachinery/blob/v0.36.3/pkg/api/resource/quantit
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 
+MOST = 2**63 - 1  # more, Kubernetes does not count
 _QUANTITY = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][-+]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -20,6 +22,12 @@ def amount(value: float | str) -> Decimal | None:
         return None
     number, suffix = Decimal(match[1]), match[2] or ""
     return number * _factor(suffix)
+
+
+def whole(value: float | str | None) -> int | None:
+    """``value`` in whole units, rounded up; None where there is none, or it is no quantity."""
+    number = None if value is None else amount(value)
+    return None if number is None else min(math.ceil(number), MOST)
 
 
 def is_whole(number: Decimal) -> bool:

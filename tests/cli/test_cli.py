@@ -15,7 +15,20 @@ QUOTED = """\
 {apiVersion: k8sel.dev/v1alpha1, kind: AcceleratedJob, metadata: {name: a}, spec: {image: a, launcher: python,
  command: [python, -c, "print('a b')", $HOME, 'it is "it"', x=1], accelerator: {type: cpu}}}
 """
-COMMANDS = ["init", "schema", "validate", "plan", "render", "apply", "delete", "status", "logs", "run", "docker"]
+COMMANDS = [
+    "init",
+    "schema",
+    "validate",
+    "plan",
+    "render",
+    "apply",
+    "delete",
+    "status",
+    "logs",
+    "run",
+    "docker",
+    "devices",
+]
 
 
 def k8sel(*args: str, text: str | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

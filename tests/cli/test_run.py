@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import unavailable
+from entrypoint.machines import Box, Gpu, uuid
+from entrypoint.trees import Card, amd, drm, gaudi, kfd
+
+from k8sel.accelerators import owned_env
 
 ROOT = Path(__file__).parents[2]
 HELLO = ROOT / "examples" / "hello.yaml"
-MASKS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-CLEAN = {name: value for name, value in os.environ.items() if name not in MASKS}
+CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
+# What a rank sees, in one write: several share the output.
+SHOW = """
+import json, os
+names = ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "HIP_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES")
+os.write(1, ("shown " + json.dumps({name: os.environ.get(name) for name in names}) + "\\n").encode())
+"""
 
 
 def run(*args: str, env: dict[str, str] | None = None, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -118,3 +130,105 @@ def test_a_value_from_the_cluster_is_refused() -> None:
     result = run("-", text=job("python3", "-c", "pass", env=[secret]))
     assert result.returncode == 1
     assert "env TOKEN comes from the cluster (valueFrom)" in result.stderr
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    """Four cards of one vendor, whose minors go against PCI order, and two or more of each of three others."""
+    made = Box(tmp_path / "machine", tmp_path)
+    made.write("uname", "Linux x86_64\n")
+    made.gpus(*(Gpu(3 - number, f"0000:{number + 1}a:00.0") for number in range(4)))
+    drm(made, Card(140, "0000:91:00.0"), Card(141, "0000:92:00.0"), *amd((150, "c1"), (151, "0a")))
+    kfd(made, (0, "0"), (150, "1"), (151, "2"))
+    gaudi(made, (0, 5), (1, 4), (2, 7))
+    return made
+
+
+def ranks(box: Box, env: dict[str, str], **spec: object) -> list[dict[str, Any]]:
+    """What each rank of a job on ``box`` saw, by local rank."""
+    (box.root / "show.py").write_text(SHOW)
+    text = job("python3", str(box.root / "show.py"), **spec)
+    done = run("-q", "-", env={**env, "K8SEL_ROOT": str(box.root)}, text=text)
+    assert done.returncode == 0, done.stderr
+    seen = [json.loads(line.removeprefix("shown ")) for line in done.stdout.splitlines() if line.startswith("shown ")]
+    return sorted(seen, key=lambda rank: int(rank["LOCAL_RANK"] or 0))
+
+
+MASKS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "cuda": ({"devices": [2, 0]}, "CUDA_VISIBLE_DEVICES", f"{uuid(1)},{uuid(3)}"),
+    "xpu": ({"count": 2}, "ZE_AFFINITY_MASK", "0,1"),
+    "rocm": ({"devices": [1, 0]}, "HIP_VISIBLE_DEVICES", "0,1"),  # HIP's numbers: c1 is 0, 0a is 1
+    "hpu": ({"devices": [2, 0]}, "HABANA_VISIBLE_MODULES", "7,4"),
+    "cpu": ({}, "CUDA_VISIBLE_DEVICES", ""),
+}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_the_program_sees_the_files_devices_in_its_order(box: Box, kind: str) -> None:
+    asked, variable, mask = MASKS[kind]
+    (seen,) = ranks(box, CLEAN, accelerator={"type": kind, **asked})
+    assert seen[variable] == mask
+
+
+ISOLATED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "cuda": ({"devices": [2, 0, 3]}, "CUDA_VISIBLE_DEVICES", [uuid(1), uuid(3), uuid(0)]),
+    "xpu": ({"devices": [1, 0]}, "ZE_AFFINITY_MASK", ["1", "0"]),  # an order that one mask cannot write
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ISOLATED)
+def test_by_torchrun_each_process_sees_its_own_device_alone(box: Box, torch_env: dict[str, str], kind: str) -> None:
+    asked, variable, masks = ISOLATED[kind]
+    env = {name: value for name, value in torch_env.items() if name not in owned_env()}
+    seen = ranks(box, env, launcher="torchrun", accelerator={"type": kind, "isolation": "process", **asked})
+    assert [(rank["LOCAL_RANK"], rank[variable]) for rank in seen] == [(str(n), mask) for n, mask in enumerate(masks)]
+
+
+@pytest.mark.parametrize("kind", ISOLATED)
+def test_by_mpirun_each_process_sees_its_own_device_alone(box: Box, kind: str) -> None:
+    if not shutil.which("mpirun"):
+        unavailable("no mpirun: apt-get install openmpi-bin")
+    asked, variable, masks = ISOLATED[kind]
+    seen = ranks(box, CLEAN, launcher="mpirun", accelerator={"type": kind, "isolation": "process", **asked})
+    assert [(rank["LOCAL_RANK"], rank[variable]) for rank in seen] == [(str(n), mask) for n, mask in enumerate(masks)]
+
+
+def test_auto_says_what_it_picked_and_why(box: Box) -> None:
+    show = job("python3", "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])", accelerator={"type": "auto"})
+    done = run("-", env={**CLEAN, "K8SEL_ROOT": str(box.root)}, text=show)
+    assert done.stdout == f"{uuid(3)}\n"
+    assert done.stderr.splitlines()[0].endswith(
+        "spec.accelerator.type: note: auto is cuda on this machine: 4 cuda devices by /proc/driver/nvidia; "
+        "2 xpu devices by /dev/dri, 3 hpu devices by /dev/accel, 2 rocm devices by KFD would be another choice."
+    )
+
+
+def test_auto_is_the_cpu_where_nothing_else_is(tmp_path: Path) -> None:
+    env = {**CLEAN, "K8SEL_ROOT": str(tmp_path)}
+    done = run("-", env=env, text=job("python3", "-c", "pass", accelerator={"type": "auto"}))
+    assert done.returncode == 0
+    assert "note: auto is cpu on this machine: no device of any kind is here.\n" in done.stderr
+    refused = run("-", env=env, text=job("python3", "-c", "pass", accelerator={"type": "auto", "count": 2}))
+    assert refused.returncode == 2
+    assert "note: auto is cpu on this machine" in refused.stderr
+    assert "forbidden: type cpu has no devices, and the file asks for 2 devices" in refused.stderr
+
+
+def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:
+    mac = Box(tmp_path / "mac", tmp_path)
+    mac.write("uname", "Darwin arm64\n")
+    for kind in ("auto", "mps"):
+        done = run("-", env={**CLEAN, "K8SEL_ROOT": str(mac.root)}, text=job("echo", "ran", accelerator={"type": kind}))
+        assert (done.returncode, done.stdout) == (0, "ran\n")
+        assert ("note: auto is mps on this machine: 1 mps device by uname." in done.stderr) == (kind == "auto")
+
+    elsewhere = {**CLEAN, "K8SEL_ROOT": str(box.root)}
+    text = job("echo", "ran", accelerator={"type": "mps"})
+    refused = run("-", env=elsewhere, text=text)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "k8sel: type mps is a part of the machine, and this one (Linux x86_64) has no Apple GPU (MPS). "
+        "type: auto takes what each machine has; `k8sel devices` lists it.\n"
+    )
+    assert run("--print", "-", env=elsewhere, text=text).returncode == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,24 @@ def test_something_else_answers(kubeconfig: Path) -> None:
         other = subprocess.Popen([sys.executable, "-c", script], pass_fds=[server.fileno()])
         with other, pytest.raises(ClusterError, match=f"{host}: "):
             status(connect(), JobRef(name="any"))
+
+
+def test_a_page_instead_of_an_answer(kubeconfig: Path) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>Log in</html>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        host = f"http://127.0.0.1:{server.server_port}"
+        kubeconfig.write_text(GOOD.replace("SERVER", host))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ClusterError, match=f"{host}: the answer is not JSON"):
+            status(connect(), JobRef(name="any"))
+        server.shutdown()
 
 
 def test_importing_the_package_does_not_import_the_client() -> None:

@@ -199,6 +199,20 @@ def snip(line: Wire, stop: threading.Event) -> None:
         line.cut()
 
 
+@pytest.mark.parametrize("thread", ["k8sel-watch-job", "k8sel-watch-pods", "k8sel-log-fault-master-0"])
+def test_a_fault_of_our_own_is_no_silence(client: Cluster, thread: str) -> None:
+    """In the threads that read, as in a plugin for credentials: it ends the command, and nothing waits for ever."""
+
+    def headers() -> dict[str, str]:
+        if threading.current_thread().name == thread:
+            raise LookupError("no credentials")
+        return client.auth_headers()
+
+    apply(client, [pytorch_job("fault", "sleep 600")])
+    with pytest.raises(LookupError, match="no credentials"):
+        logs(replace(client, auth_headers=headers), JobRef(name="fault"), on_line=print)
+
+
 def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:
     script = f"for i in $(seq {COUNT}); do echo $HOSTNAME $i; sleep 0.002; done; printf 'last words'"
     apply(client, [pytorch_job("torn", script, workers=1)])

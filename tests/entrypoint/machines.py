@@ -54,9 +54,21 @@ class Box:
         for gpu in gpus:
             self.write(f"proc/driver/nvidia/gpus/{gpu.bus}/information", _information(gpu))
 
+    def parts(self, minor: int, *here: tuple[int, int], others: tuple[int, ...] = ()) -> None:
+        """A GPU's parts (MIG): (GPU instance, compute instance) that this container has, instances that others have."""
+        everyone = [(each, 0) for each in others]
+        for gpu, inner in (*here, *everyone):
+            self.write(f"proc/driver/nvidia/capabilities/gpu{minor}/mig/gi{gpu}/ci{inner}/access", "")
+        lines = [f"{name} {number}" for name, number in _capabilities().items()]
+        self.write("proc/driver/nvidia-caps/mig-minors", "\n".join(lines) + "\n")
+        for gpu, inner in here:
+            for name in (f"gpu{minor}/gi{gpu}/access", f"gpu{minor}/gi{gpu}/ci{inner}/access"):
+                self.write(f"dev/nvidia-caps/nvidia-cap{_capabilities()[name]}", "")
+
     def library(self, built: Path) -> None:
         (self.root / "lib").mkdir(exist_ok=True)
         (self.root / "lib" / "libnvidia-ml.so.1").symlink_to(built)
+        self.write("lib/libcuda.so.1", "")  # what a runtime brings beside it
 
     def environ(self, expect: Mapping[str, Any] | None, env: Mapping[str, str]) -> dict[str, str]:
         own = {
@@ -139,6 +151,16 @@ def left_over(words: Sequence[str]) -> list[str]:
         if all(word in line for word in words):
             lines.append(line)
     return lines
+
+
+def _capabilities() -> dict[str, int]:
+    """The minor numbers of /dev/nvidia-caps/nvidia-cap<N>, as the kernel module hands them out, for four GPUs."""
+    names = ["config", "monitor"]
+    for gpu in range(4):
+        for instance in range(15):
+            own = f"gpu{gpu}/gi{instance}"
+            names += [f"{own}/access", *(f"{own}/ci{inner}/access" for inner in range(8))]
+    return {name: number for number, name in enumerate(names, 1)}
 
 
 def _information(gpu: Gpu) -> str:

@@ -46,6 +46,10 @@ class Library:
         text.value = b"NVIDIA A100-SXM4-40GB" + (b" MIG 3g.20gb" if handle.value >= 10 else b"")
         return 0
 
+    def nvmlDeviceGetMemoryInfo(self, handle: Any, sizes: Any) -> int:  # noqa: ANN401
+        sizes._obj[:] = [handle.value * 2**30, 1, 2]  # total, free, used
+        return 0
+
     def nvmlDeviceGetMigMode(self, handle: Any, now: Any, pending: Any) -> int:  # noqa: ANN401
         now._obj.value = int(handle.value == 2)
         return 0 if handle.value == 2 else 3
@@ -66,8 +70,18 @@ def look(monkeypatch: pytest.MonkeyPatch, library: Library) -> dict[str, Any]:
 
 def test_a_partitioned_gpu_is_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     found = look(monkeypatch, Library())
-    assert [uuid for _, uuid, _ in found["devices"]] == ["GPU-1", "MIG-10", "MIG-12"]
-    assert [pci for pci, _, _ in found["devices"]] == ["00000000:08:00.0", "00000000:07:00.0", "00000000:07:00.0"]
+    addresses, uuids, _, memory = zip(*found["devices"], strict=True)
+    assert uuids == ("GPU-1", "MIG-10", "MIG-12")
+    assert addresses == ("00000000:08:00.0", "00000000:07:00.0", "00000000:07:00.0")
+    assert memory == (2**30, 10 * 2**30, 12 * 2**30)
+
+
+def test_a_gpu_that_does_not_say_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shared(Library):
+        def nvmlDeviceGetMemoryInfo(self, handle: Any, sizes: Any) -> int:  # noqa: ANN401
+            return 3
+
+    assert [memory for *_, memory in look(monkeypatch, Shared())["devices"]] == [0, 0, 0]
 
 
 def test_a_lost_gpu_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:

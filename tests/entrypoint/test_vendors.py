@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from entrypoint.machines import Box, Gpu
-from entrypoint.trees import Card, amd, drm, gaudi, kfd
+from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
+from k8sel.entrypoint import discovery
+from k8sel.entrypoint.machine import under
 
 Layout = tuple[Callable[[Box], object], dict[str, Any], str | None, str]
 
@@ -338,6 +340,35 @@ def test_going_on_with_fewer_modules(box: Box) -> None:
     gaudi(box, (0, 4), (1, 5))
     end = box.start(expect=of("hpu", 3, 1, count=4, check="warn"))
     assert end.env["HABANA_VISIBLE_MODULES"] == "5"
+
+
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+
+def memory(kind: str, box: Box) -> list[int]:
+    """What is known of each device's memory."""
+    return [device.memory for device in discovery.find(kind, under(str(box.root))).devices]
+
+
+@FORKS
+def test_memory_of_amd_gpus_is_their_own_banks(box: Box) -> None:
+    kfd(box, (0, "0"), (128, "1"), (129, "2"), (130, "3"))
+    drm(box, *amd((128, "c1"), (129, "0a"), (130, "d1")))
+    bank(box, 0, 0, heap=0, size=2**38)
+    bank(box, 1, 0, heap=1, size=2**37)
+    bank(box, 2, 0, heap=1, size=2**28)
+    bank(box, 2, 1, heap=2, size=2**33)
+    assert memory("rocm", box) == [2**28 + 2**33, 2**37, 0]  # in PCI order; the third does not say
+
+
+@FORKS
+def test_memory_that_nvml_says_and_that_proc_does_not(nvml_box: Box) -> None:
+    nvml_box.gpus(Gpu(1, "0000:70:00.0"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FAKE_NVML_DEV", str(nvml_box.root / "dev"))
+        assert memory("cuda", nvml_box) == [80 * 2**30] * 3
+        patched.setenv("FAKE_NVML_RESULT", "9")
+        assert memory("cuda", nvml_box) == [0]
 
 
 def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None:

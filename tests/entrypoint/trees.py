@@ -45,6 +45,12 @@ def kfd(box: Box, *nodes: tuple[int, str], control: bool = True) -> None:
         )
 
 
+def bank(box: Box, node: int, number: int, heap: int, size: int) -> None:
+    """A memory of a node of KFD's: heap 0 is the host's, 1 and 2 are the GPU's own."""
+    path = f"sys/class/kfd/kfd/topology/nodes/{node}/mem_banks/{number}/properties"
+    box.write(path, f"heap_type {heap}\nsize_in_bytes {size}\nflags 0\nwidth 4096\nmem_clk_max 1300\n")
+
+
 def amd(*cards: tuple[int, str]) -> list[Card]:
     return [Card(minor, bus, "0x1002", "0x74a1", driver="amdgpu") for minor, bus in cards]
 

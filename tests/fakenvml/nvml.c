@@ -15,15 +15,19 @@
  *   FAKE_NVML_HANG     nvmlInit never returns
  *   FAKE_NVML_CRASH    nvmlInit aborts the process
  *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default
+ *   FAKE_NVML_DRIVER   the driver's version (default 570.00.00)
+ *   FAKE_NVML_MIG      the parts of each device by minor number: ";3g.40gb,,1g.10gb" gives minor 1 three places, of
+ *                      which the middle one is empty. A part has its own UUID and its share of the memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COUNT = 8, OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
+enum { COUNT = 8, PLACES = 7 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
 
-typedef struct { int minor; } device;
+typedef struct { int minor, part; } device; /* part 0: the whole card; else the number of the place, from 1 */
 typedef struct {
     char busIdLegacy[16];
     unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -31,7 +35,8 @@ typedef struct {
 } pci_info;
 typedef struct { unsigned long long total, free, used; } memory_info;
 
-static device listed[COUNT] = {{4}, {1}, {6}, {3}, {0}, {7}, {2}, {5}};
+static device listed[COUNT] = {{4, 0}, {1, 0}, {6, 0}, {3, 0}, {0, 0}, {7, 0}, {2, 0}, {5, 0}};
+static device parts[COUNT][PLACES];
 static int initialized;
 
 static const char *setting(const char *name) {
@@ -50,6 +55,32 @@ static int number(const char *digits) {
     int value = 0;
     for (; *digits >= '0' && *digits <= '9'; digits++) value = value * 10 + (*digits - '0');
     return value;
+}
+
+/* The field with that number in a list, and where it ends; NULL if the list is too short. */
+static const char *field(const char *list, int number, char separator, size_t *size) {
+    const char ends[] = {separator, 0};
+    for (; list && number > 0; number--) {
+        list = strchr(list, separator);
+        if (list) list++;
+    }
+    *size = list ? strcspn(list, ends) : 0;
+    return list;
+}
+
+/* The profile at a place of a device, as "3g.40gb"; empty if there is none. */
+static const char *profile(const device *card, int place, size_t *size) {
+    size_t all, one;
+    const char *places = field(setting("FAKE_NVML_MIG"), card->minor, ';', &all);
+    const char *found = places ? field(places, place, ',', &one) : NULL;
+    *size = found && found < places + all ? strcspn(found, ",;") : 0;
+    return found;
+}
+
+static int is_partitioned(const device *card) {
+    size_t size;
+    const char *places = field(setting("FAKE_NVML_MIG"), card->minor, ';', &size);
+    return !card->part && places && size;
 }
 
 static int copy(char *out, unsigned int size, const char *text, size_t length) {
@@ -96,7 +127,9 @@ const char *nvmlErrorString(int result) {
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-    return initialized ? copy(version, length, "570.00.00", 9) : UNINITIALIZED;
+    const char *given = setting("FAKE_NVML_DRIVER");
+    if (!given) given = "570.00.00";
+    return initialized ? copy(version, length, given, strlen(given)) : UNINITIALIZED;
 }
 
 int nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
@@ -137,19 +170,19 @@ int nvmlDeviceGetMinorNumber(device *card, unsigned int *minor) {
 int nvmlDeviceGetUUID(device *card, char *uuid, unsigned int length) {
     char text[64];
     if (!initialized) return UNINITIALIZED;
-    snprintf(text, sizeof text, "GPU-00000000-0000-0000-0000-%012d", card->minor);
+    snprintf(text, sizeof text, "%s-00000000-0000-0000-%04d-%012d", card->part ? "MIG" : "GPU", card->part, card->minor);
     return copy(uuid, length, text, strlen(text));
 }
 
 int nvmlDeviceGetName(device *card, char *name, unsigned int length) {
-    const char *field = setting("FAKE_NVML_NAMES");
+    size_t size, part = 0;
+    char text[96];
+    const char *given = field(setting("FAKE_NVML_NAMES"), card->minor, ',', &size);
+    const char *kind = card->part ? profile(card, card->part - 1, &part) : "";
     if (!initialized) return UNINITIALIZED;
-    for (int i = 0; field && i < card->minor; i++) {
-        field = strchr(field, ',');
-        if (field) field++;
-    }
-    size_t size = field ? strcspn(field, ",") : 0;
-    return size ? copy(name, length, field, size) : copy(name, length, "NVIDIA H100 80GB HBM3", 21);
+    if (!size) given = "NVIDIA H100 80GB HBM3", size = strlen(given);
+    snprintf(text, sizeof text, "%.*s%s%.*s", (int)size, given, card->part ? " MIG " : "", (int)part, kind);
+    return copy(name, length, text, strlen(text));
 }
 
 int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
@@ -163,9 +196,9 @@ int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
 }
 
 int nvmlDeviceGetMemoryInfo(device *card, memory_info *memory) {
-    (void)card;
+    unsigned long long bytes = card->part ? 10737418240ULL : 85899345920ULL;
     if (!initialized) return UNINITIALIZED;
-    *memory = (memory_info){.total = 85899345920ULL, .free = 85899345920ULL, .used = 0};
+    *memory = (memory_info){.total = bytes, .free = bytes, .used = 0};
     return OK;
 }
 
@@ -178,27 +211,30 @@ int nvmlDeviceGetCudaComputeCapability(device *card, int *major, int *minor) {
 }
 
 int nvmlDeviceGetMigMode(device *card, unsigned int *current, unsigned int *pending) {
-    (void)card;
     if (!initialized) return UNINITIALIZED;
-    *current = *pending = 0;
+    *current = *pending = is_partitioned(card);
     return OK;
 }
 
 int nvmlDeviceGetMaxMigDeviceCount(device *card, unsigned int *count) {
-    (void)card;
     if (!initialized) return UNINITIALIZED;
-    *count = 0;
+    *count = is_partitioned(card) ? PLACES : 0;
     return OK;
 }
 
 int nvmlDeviceGetMigDeviceHandleByIndex(device *card, unsigned int index, device **out) {
-    (void)card, (void)index, (void)out;
-    return initialized ? NOT_FOUND : UNINITIALIZED;
+    size_t size = 0;
+    if (!initialized) return UNINITIALIZED;
+    if (index >= PLACES) return INVALID_ARGUMENT;
+    profile(card, (int)index, &size);
+    if (!size) return NOT_FOUND;
+    *out = &parts[card->minor][index];
+    **out = (device){card->minor, (int)index + 1};
+    return OK;
 }
 
 int nvmlDeviceIsMigDeviceHandle(device *card, unsigned int *is) {
-    (void)card;
     if (!initialized) return UNINITIALIZED;
-    *is = 0;
+    *is = card->part > 0;
     return OK;
 }

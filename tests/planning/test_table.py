@@ -30,7 +30,8 @@ def raw() -> dict[str, dict[str, Any]]:
 
 def vendor_words() -> set[str]:
     """Resource names, labels and variables of the table."""
-    words = {word for row in ROWS.values() for word in (row.resource_name, row.product_label, row.count_label) if word}
+    words = {word for row in ROWS.values() for word in (row.resource_name, row.product_label) if word}
+    words |= {word for row in ROWS.values() for word in (row.count_label, row.memory_label) if word}
     return words | {variable for row in ROWS.values() for variable in row.owned_env}
 
 

@@ -90,6 +90,30 @@ def test_a_product_is_wanted_in_every_term_of_the_users_affinity() -> None:
     assert found == [{"matchExpressions": [zone, wanted]}, {**terms[1], "matchExpressions": [wanted]}]
 
 
+@pytest.mark.parametrize(
+    ("asked", "below"), [("40Gi", "40959"), ("75.5Gi", "77311"), ("80G", "76292"), (2**40, "1048575"), ("1Mi", "0")]
+)
+def test_a_cards_memory_is_wanted_of_the_nodes_label(asked: str | int, below: str) -> None:
+    affinity = plan({**CUDA, "memory": asked}).pod["affinity"]
+
+    (term,) = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": [below]}]
+
+
+def test_memory_without_a_label_is_left_to_the_container() -> None:
+    job = plan({"type": "rocm", "memory": "64Gi"})
+
+    assert "affinity" not in job.pod
+    assert job.expectation.memory == 64 * 2**30
+
+
+def test_the_machines_own_shared_memory_is_not_the_job_files() -> None:
+    doors = ("kubernetes", "docker", "run")
+    asked = [plan(CUDA, door, sharedMemory="1.5Gi").expectation.shared_memory for door in doors]
+
+    assert asked == [1536 * 2**20, 1536 * 2**20, None]
+
+
 def test_an_mpi_launcher_runs_on_any_node() -> None:
     spec = emit({**CUDA, "product": ["A"]}, launcher="mpirun")["spec"]["mpiReplicaSpecs"]
 

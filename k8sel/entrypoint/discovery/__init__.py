@@ -15,12 +15,15 @@ from k8sel.entrypoint.record import record
 
 @record(frozen=True)
 class Device:
-    """One device (or one partition of it) that a process here can use; what is not known is empty."""
+    """One device, or one part of a card, that a process here can use; what is not known is empty."""
 
     pci: str = ""  # dddd:bb:dd.f, lower case
     uuid: str = ""
     name: str = ""  # as the driver says it
     number: str = ""  # what the vendor's mask calls it; empty: its position
+    node: str = ""  # its device node, where that is numbered in another order
+    memory: int = 0  # bytes that it has in total; 0: not known
+    part: str = ""  # which part of the card at that address it is; empty: all of it
 
 
 @record(frozen=True)
@@ -32,6 +35,7 @@ class Found:
     driver: str = ""
     notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
     named: bool = True  # whether this way can know the devices' product names at all
+    alone: str = ""  # why one process cannot use several of the parts; empty: it can
 
 
 def find(kind: str, machine: Machine) -> Found:

@@ -1,10 +1,13 @@
-"""NVIDIA GPUs: by NVML, else by the driver's files in /proc, else by their device nodes."""
+"""NVIDIA GPUs: by NVML, else by the driver's files in /proc, else by their device nodes.
+
+Never by NVIDIA_VISIBLE_DEVICES: in a container it says ``void``, a folder, names of the host's, or another container's.
+"""
 
 from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, normal_pci, opened, pci_order
+from k8sel.entrypoint.discovery import Device, Found, mig, normal_pci, opened, pci_order
 from k8sel.entrypoint.lean import dumps, loads
 from k8sel.entrypoint.machine import Machine, names, read
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
     from typing import Callable
 
 NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
+_WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
+# docs.nvidia.com, MIG user guide, "Device Names": before, a process sees the first part of its list and no other.
+_SEVERAL_PARTS = 570
+_NVML, _PROC, _NODES = "NVML", "/proc/driver/nvidia", "device nodes"
 
 
 class Unavailable(Exception):
@@ -22,22 +29,42 @@ class Unavailable(Exception):
 def find(machine: Machine) -> Found:
     """The GPUs by the best way that answers. That a node has none is an answer of NVML, too."""
     notes: list[str] = []
-    ways: tuple[tuple[str, Callable[[Machine], Found]], ...] = (("NVML", by_nvml), (_PROC, by_proc))
-    for how, look in ways:
+    for how, look in _WAYS:
         try:
             found = look(machine)
         except Unavailable as reason:
             notes.append(f"{how}: {reason}")
         else:
-            return replace(found, notes=(*notes, *found.notes, *_not_shown(found, machine)))
-    found = by_nodes(machine)
-    return replace(found, notes=(*notes, *found.notes))
+            said = (*notes, *found.notes, *_beside(found, machine))
+            return replace(found, notes=said, alone=_alone(found))
+    return Found(notes=tuple(notes))
+
+
+def _alone(found: Found) -> str:
+    if not any(device.part for device in found.devices):
+        return ""
+    major = found.driver.partition(".")[0]
+    if major.isdecimal() and int(major) >= _SEVERAL_PARTS:
+        return ""
+    driver = f"driver {found.driver}" if found.driver else "a driver of unknown version"
+    return f"with {driver} CUDA shows a process one part of a GPU (MIG) only; with R{_SEVERAL_PARTS} and newer, several"
+
+
+def _beside(found: Found, machine: Machine) -> tuple[str, ...]:
+    """What is known beyond the GPUs found."""
+    if _under_wsl(machine):
+        return (f"/dev/{_WSL} stands for every GPU of the machine: under WSL no container can be given some of them",)
+    return _not_shown(found, machine)
+
+
+def _under_wsl(machine: Machine) -> bool:
+    return _WSL in names(machine.dev) and not nodes(machine)
 
 
 def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
-    """What is known of device nodes beyond the GPUs found. The slices of one GPU share its address."""
+    """What is known of device nodes beyond the GPUs found. The parts of one GPU share its address."""
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
-    if len(paths) <= shown:
+    if len(paths) <= shown or found.how == _NODES:
         return ()
     more = f"{len(paths)} device nodes are in this container, {found.how} shows the GPUs of {shown}"
     return (more, *(() if found.how == _PROC else opened.tried(paths).notes))  # tried there already
@@ -52,21 +79,21 @@ def by_nvml(machine: Machine) -> Found:
         answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
-    return Found(_sorted(answer["devices"]), "NVML", answer["driver"], tuple(answer["notes"]))
+    devices = _in_order([_device(*each) for each in answer["devices"]])
+    return Found(devices, _NVML, answer["driver"], tuple(answer["notes"]))
 
 
-def _sorted(devices: list[list[str]]) -> tuple[Device, ...]:
-    """Devices from address, UUID and name, in PCI order. Stable: the slices of one GPU keep NVML's order."""
+def _device(pci: str, uuid: str, name: str, memory: int = 0) -> Device:
+    part = f"MIG {name.partition(' MIG ')[2]}".strip() if uuid.startswith("MIG-") else ""
     try:
-        devices = sorted(
-            ([normal_pci(pci), uuid, name] for pci, uuid, name in devices), key=lambda each: pci_order(each[0])
-        )
+        return Device(normal_pci(pci), uuid, name, memory=memory, part=part)
     except ValueError as error:
         raise Unavailable(str(error)) from None
-    return tuple(Device(*each) for each in devices)
 
 
-_PROC = "/proc/driver/nvidia"
+def _in_order(devices: list[Device]) -> tuple[Device, ...]:
+    """By PCI address. Stable: the parts of a GPU keep NVML's order."""
+    return tuple(sorted(devices, key=lambda device: pci_order(device.pci)))
 
 
 def by_proc(machine: Machine) -> Found:
@@ -75,11 +102,21 @@ def by_proc(machine: Machine) -> Found:
     addresses = names(folder, "gpus")
     if not addresses:
         raise Unavailable("not there")
-    tried = opened.tried(nodes(machine))
-    here = [node for node in nodes(machine) if node not in tried.refused]
     gpus = [_information(address, read(folder, "gpus", address, "information")) for address in addresses]
-    found = [gpu for minor, *gpu in gpus if os.path.join(machine.dev, f"nvidia{minor}") in here]
-    return Found(_sorted(found), _PROC, _kernel_driver(read(folder, "version")), tried.notes)
+    found, notes = _openable({minor: _device(pci, uuid, name) for minor, pci, uuid, name in gpus}, machine)
+    return Found(_in_order(found), _PROC, _kernel_driver(read(folder, "version")), notes)
+
+
+def _openable(gpus: dict[str, Device], machine: Machine) -> tuple[list[Device], tuple[str, ...]]:
+    """Of GPUs by their minor numbers, those whose node is here and can be opened, each as its parts if it has some."""
+    tried, parts = opened.tried(nodes(machine)), mig.here(machine)
+    here = [node for node in nodes(machine) if node not in tried.refused]
+    found: list[Device] = []
+    for minor, gpu in gpus.items():
+        if _node(machine, minor) in here:
+            found += [replace(gpu, uuid="", part="MIG")] * parts[minor] if minor in parts else [gpu]
+    unnamed = ["which part of a GPU (MIG) is which, only NVML says"] if any(gpu.part for gpu in found) else []
+    return found, (*tried.notes, *unnamed)
 
 
 def _information(address: str, text: str) -> list[str]:
@@ -108,13 +145,29 @@ def _kernel_driver(text: str) -> str:
 
 def by_nodes(machine: Machine) -> Found:
     """How many there are, and nothing else: the number in a node's name is neither CUDA's nor NVML's."""
-    tried = opened.tried(nodes(machine))
-    here = tuple(Device() for node in nodes(machine) if node not in tried.refused)
-    return Found(here, "device nodes", notes=tried.notes)
+    if _under_wsl(machine):
+        raise Unavailable(f"/dev/{_WSL} does not say how many GPUs there are")
+    if mig.unexplained(machine):
+        raise Unavailable("/dev/nvidia-caps holds parts of GPUs (MIG), and nothing says of which")
+    found, notes = _openable({minor: Device() for minor in _minors(machine)}, machine)
+    return Found(tuple(found), _NODES, notes=notes)
+
+
+_WAYS: tuple[tuple[str, Callable[[Machine], Found]], ...] = (
+    (_NVML, by_nvml),
+    (_PROC, by_proc),
+    (_NODES, by_nodes),
+)
 
 
 def nodes(machine: Machine) -> list[str]:
     """Device nodes of GPUs, without the control nodes beside them."""
-    return [
-        os.path.join(machine.dev, name) for name in names(machine.dev) if name[:6] == "nvidia" and name[6:].isdecimal()
-    ]
+    return [_node(machine, minor) for minor in _minors(machine)]
+
+
+def _minors(machine: Machine) -> list[str]:
+    return [name[6:] for name in names(machine.dev) if name[:6] == "nvidia" and name[6:].isdecimal()]
+
+
+def _node(machine: Machine, minor: str) -> str:
+    return os.path.join(machine.dev, f"nvidia{minor}")

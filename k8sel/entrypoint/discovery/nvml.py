@@ -52,7 +52,7 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Devices as ``[PCI address, UUID, name]``, the driver's version, notes. Raises OSError or NvmlError."""
+    """Devices as ``[PCI address, UUID, name, bytes]``, the driver's version, notes. Raises OSError or NvmlError."""
     library = _load(folder)
     _call(library, "nvmlInit_v2")
     notes: list[str] = []
@@ -88,10 +88,10 @@ def _load(folder: str) -> Any:
     try:
         return ctypes.CDLL(paths[-1])
     except OSError:
-        raise OSError(f"{_NAME} is not in this container") from None
+        raise OSError(f"{_NAME} is not in this container (NVIDIA_DRIVER_CAPABILITIES with utility brings it)") from None
 
 
-def _devices_at(library: Any, index: int) -> list[list[str]]:
+def _devices_at(library: Any, index: int) -> list[list[Any]]:
     """The GPU at ``index``, or its slices where it is partitioned (MIG): then only those can be used."""
     handle = ctypes.c_void_p()
     _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
@@ -99,10 +99,23 @@ def _devices_at(library: Any, index: int) -> list[list[str]]:
     _call(library, "nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
     handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
     address = pci.busId.decode(errors="replace")
-    return [
-        [address, _text(library, "nvmlDeviceGetUUID", 96, each), _text(library, "nvmlDeviceGetName", 96, each)]
-        for each in handles
-    ]
+    return [[address, *_described(library, each)] for each in handles]
+
+
+def _described(library: Any, handle: ctypes.c_void_p) -> list[Any]:
+    """UUID, name and memory of a GPU or a slice."""
+    texts = [_text(library, function, 96, handle) for function in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
+    return [*texts, _memory(library, handle)]
+
+
+def _memory(library: Any, handle: ctypes.c_void_p) -> int:
+    """Bytes in total; 0 where the driver does not say, as where memory is the host's own."""
+    sizes = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
+    try:
+        _call(library, "nvmlDeviceGetMemoryInfo", handle, ctypes.byref(sizes))
+    except NvmlError:
+        return 0
+    return sizes[0]
 
 
 def _is_partitioned(library: Any, handle: ctypes.c_void_p) -> bool:

@@ -11,6 +11,8 @@ from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names, read
 
 _TOPOLOGY = "class/kfd/kfd/topology/nodes"
+_OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime libhsakmt/include/hsakmt/hsakmttypes.h
+_DIGITS = 20  # of a 64-bit number
 
 
 def find(machine: Machine) -> Found:
@@ -18,8 +20,12 @@ def find(machine: Machine) -> Found:
     if "kfd" not in names(machine.dev):
         return Found((), "KFD", notes=("/dev/kfd is not in this container",), named=False)
     tried = opened.tried(nodes(machine))
-    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in tried.refused]
-    numbered = [Device(drm.pci(machine, minor), number=str(number)) for number, minor in enumerate(minors)]
+    found = _minors(machine)
+    minors = [minor for minor in found if drm.path(machine, minor) not in tried.refused]
+    numbered = [
+        Device(drm.pci(machine, minor), number=str(number), memory=_memory(found[minor]))
+        for number, minor in enumerate(minors)
+    ]
     devices, unknown = drm.in_pci_order(numbered)
     return Found(devices, "KFD", notes=(*tried.notes, *unknown), named=False)
 
@@ -29,14 +35,26 @@ def nodes(machine: Machine) -> list[str]:
     return [drm.path(machine, minor) for minor in _minors(machine)]
 
 
-def _minors(machine: Machine) -> list[int]:
-    """Render minors in HSA's order. A node's ``gpu_id`` is 0 for a CPU, and not readable for a GPU of others."""
+def _minors(machine: Machine) -> dict[int, str]:
+    """Render minors in HSA's order, and each one's folder. ``gpu_id`` is 0 for a CPU, not readable for others' GPUs."""
     numbers = sorted(int(name) for name in names(machine.sys, _TOPOLOGY) if name.isdecimal())
-    here, found = drm.minors(machine), []
+    here, found = drm.minors(machine), {}
     for number in numbers:
         folder = os.path.join(machine.sys, _TOPOLOGY, str(number))
-        pairs = (line.split() for line in read(folder, "properties").splitlines())
-        minor = next((pair[1] for pair in pairs if pair[:1] == ["drm_render_minor"] and len(pair) == 2), "")
-        if read(folder, "gpu_id") not in ("", "0") and minor.isdecimal() and int(minor) in here:
-            found.append(int(minor))
+        minor = _property(folder, "drm_render_minor")
+        if read(folder, "gpu_id") not in ("", "0") and minor in here:
+            found[minor] = folder
     return found
+
+
+def _memory(folder: str) -> int:
+    """Bytes of the node's own memory: the partitions of one GPU have their parts. 0: the kernel does not say."""
+    banks = [os.path.join(folder, "mem_banks", name) for name in names(folder, "mem_banks")]
+    return sum(_property(bank, "size_in_bytes") for bank in banks if _property(bank, "heap_type") in _OWN_MEMORY)
+
+
+def _property(folder: str, name: str) -> int:
+    """A number of the file ``properties``; 0 where it is not said, as for what a CPU does not have."""
+    pairs = (line.split() for line in read(folder, "properties").splitlines())
+    text = next((pair[1] for pair in pairs if pair[:1] == [name] and len(pair) == 2), "")
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0

@@ -1,0 +1,49 @@
+"""MIG, the parts of an NVIDIA GPU, as far as the kernel shows them: whose, and how many are in this container.
+
+Each part has a node in /dev/nvidia-caps, and a file says which node is whose: NVIDIA/nvidia-container-toolkit,
+internal/nvcaps/nvcaps.go. Nothing there says a part's UUID or size: those are NVML's alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.machine import Machine, names, read
+
+_CONTROL = ("config", "monitor")
+
+
+def here(machine: Machine) -> dict[str, int]:
+    """How many parts of each partitioned GPU this container has, by the GPU's minor number; none is a number, too."""
+    found = dict.fromkeys(_partitioned(machine), 0)
+    for node in _nodes(machine):
+        gpu, *inner = _capabilities(machine).get(node, "").split("/")
+        if len(inner) == 3:  # gi<N>/ci<N>/access; the part around it has a node of its own
+            found[gpu[3:]] = found.get(gpu[3:], 0) + 1
+    return found
+
+
+def unexplained(machine: Machine) -> list[str]:
+    """Nodes of parts of which nothing says whose they are."""
+    known = _capabilities(machine)
+    return [os.path.join(machine.dev, "nvidia-caps", node) for node in _nodes(machine) if not known.get(node)]
+
+
+def _partitioned(machine: Machine) -> list[str]:
+    """Minor numbers of GPUs with parts, whoever has those: the whole GPU is nobody's then."""
+    folder = os.path.join(machine.proc, "driver/nvidia/capabilities")
+    gpus = [name for name in names(folder) if name[:3] == "gpu"]
+    return [gpu[3:] for gpu in gpus if any(name[:2] == "gi" for name in names(folder, gpu, "mig"))]
+
+
+def _nodes(machine: Machine) -> list[str]:
+    """``nvidia-cap<N>`` in this container, without those that only let one manage or watch."""
+    known = _capabilities(machine)
+    return [name for name in names(machine.dev, "nvidia-caps") if known.get(name) not in _CONTROL]
+
+
+def _capabilities(machine: Machine) -> dict[str, str]:
+    """Node -> what it opens, as ``gpu0/gi1/ci0/access``."""
+    lines = read(machine.proc, "driver/nvidia-caps/mig-minors").splitlines()
+    pairs = (line.split() for line in lines)
+    return {f"nvidia-cap{pair[1]}": pair[0] for pair in pairs if len(pair) == 2}
