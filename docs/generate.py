@@ -22,6 +22,7 @@ from k8sel.schema import schema
 HERE = Path(__file__).parent
 COMMANDS = [
     "init",
+    "from",
     "schema",
     "validate",
     "plan",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster, cli_devices, cli_streams
+from k8sel import __version__, cli_cluster, cli_devices, cli_from, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -255,6 +255,7 @@ def _one(file: str, door: str) -> list[Job]:
 
 COMMANDS = (
     init,
+    cli_from.from_,
     schema,
     validate,
     plan,
@@ -282,7 +283,12 @@ def application(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     made.callback()(_options)
-    named = [command for command in COMMANDS if [command.__name__] == list(words[:1])]
+    named = [command for command in COMMANDS if [_name(command)] == list(words[:1])]
     for command in named or COMMANDS:
-        made.command()(command)
+        made.command(_name(command))(command)
     return made
+
+
+def _name(command: Callable[..., None]) -> str:
+    """`from` is a word of Python's, so its function has one more letter."""
+    return command.__name__.rstrip("_")

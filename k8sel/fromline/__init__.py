@@ -1,19 +1,22 @@
-"""A command line as a job file: what `torchrun`, `accelerate launch`, `deepspeed`, `mpirun`, `docker run` say, in its fields.
+"""A command line as a job file: torchrun, accelerate launch, deepspeed, mpirun, docker run or python.
 
 Runs nothing, reads no file and fills in nothing that the text does not hold itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from k8sel.errors import Problem, SpecError
-from k8sel.fromline import dropped, finish, lexer, masks, programs, script, shell
+from k8sel.fromline import dropped, finish, lexer, masks, programs, script
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.finish import Asked
 from k8sel.fromline.words import Word, excerpt
 
 __all__ = ["Asked", "LineError", "convert"]
+
+_ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD stands for bytes that are no text, half of a pair likewise
 
 
 class LineError(SpecError):
@@ -30,23 +33,23 @@ def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
     draft = Draft(text=text, file=asked.file)
     try:
         _read(draft)
-        _stop(draft)
+        if not draft.command:
+            _stop(draft)
         written = finish.written(draft, masks.settle(draft, asked.accelerator), asked)
-    except lexer.Unclosed as open_:
-        place = Word(text="", start=open_.start, end=open_.start + 1)
-        draft.refuse(place, f"{open_.what} is opened here and never closed", "close it")
+    except lexer.NotRead as error:
+        draft.refuse(Word(text="", start=error.start, end=error.start), error.message, error.hint)
     _stop(draft)
     return written, sorted(draft.notes, key=_place)
 
 
 def _read(draft: Draft) -> None:
     """All that the text says by itself."""
-    for mark, what in (("\0", "a zero byte"), ("\ufffd", "a byte that is no UTF-8 text")):
-        if mark in draft.text:
-            at = draft.text.index(mark)
-            draft.refuse(Word(text="", start=at, end=at), f"{what} is in the line", "text only")
-            return
-    found = script.read(list(shell.commands(lexer.tokens(draft.text))), draft)
+    odd = _ODD.search(draft.text)
+    if odd:
+        what = "a zero byte" if odd[0] == "\0" else "a byte that is no UTF-8 text"
+        draft.refuse(Word(text="", start=odd.start(), end=odd.end()), f"{what} is in the line", "text only")
+        return
+    found = script.read(draft)
     draft.env = dict(found.env)
     if found.started:
         programs.read(draft, found.started)

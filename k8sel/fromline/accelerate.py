@@ -2,7 +2,8 @@
 
 huggingface/accelerate src/accelerate/commands/launch.py and utils/launch.py: --num_processes counts those of all
 machines, and much of the rest becomes variables of the processes. k8sel's own `accelerate launch` is told the numbers
-alone, and would write those variables with their defaults; a line that sets them is started by torchrun, as accelerate does.
+alone, and would write those variables with their defaults; a line that sets them is started by torchrun, as accelerate
+itself does.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ TABLE = (
     Option("--mpirun-ccl", warn=_GONE.format("1.12.0"), hint="CCL_WORKER_COUNT in env"),
     Option("--mpirun-hostfile", refuse="this starts mpirun", hint="the mpirun line itself, with the program behind it"),
     Option("--config-file", refuse="what is in that file is not in the line", hint="write its numbers as options"),
-    Option("--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="this starts machines of a cloud", hint="leave it out"),
+    Option(
+        "--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="this starts machines of a cloud", hint="leave it out"
+    ),
     Option("--deepspeed-config-file", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
     Option("--zero-stage", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
@@ -76,7 +79,9 @@ def launch(draft: Draft, words: Sequence[Word]) -> None:
     """What ``words``, those behind `accelerate`, say."""
     if not words or words[0].text != "launch":
         place = words[0] if words else Word(text="", start=len(draft.text), end=len(draft.text))
-        draft.refuse(place, "only `accelerate launch` starts a training", "accelerate launch --num_processes 2 train.py")
+        draft.refuse(
+            place, "only `accelerate launch` starts a training", "accelerate launch --num_processes 2 train.py"
+        )
         return
     apply(draft, words[1:])
 

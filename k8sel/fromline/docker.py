@@ -33,18 +33,24 @@ TABLE = (
     Option("--tty -t", takes=0),
     Option("--detach -d", takes=0),
     Option("--init", takes=0),
-    Option("--ipc", note="sharedMemory sizes /dev/shm for the processes of a node", hint="sharedMemory: 16Gi, for example"),
+    Option(
+        "--ipc", note="sharedMemory sizes /dev/shm for the processes of a node", hint="sharedMemory: 16Gi, for example"
+    ),
     Option("--network --net", note=_NETWORK, hint="hostNetwork: true, where it has to be the node's"),
     Option("--publish -p", note=_NETWORK),
     Option("--publish-all -P", takes=0, note=_NETWORK),
     Option("--expose --hostname -h --add-host --dns --ip --network-alias --mac-address --link", note=_NETWORK),
-    Option("--ulimit", note=_LIMITS, hint="memory locks: securityContext.capabilities.add: [IPC_LOCK], where it is allowed"),
+    Option(
+        "--ulimit", note=_LIMITS, hint="memory locks: securityContext.capabilities.add: [IPC_LOCK], where it is allowed"
+    ),
     Option("--memory-swap --memory-reservation --oom-score-adj --pids-limit --kernel-memory", note=_LIMITS),
     Option("--cpuset-cpus --cpuset-mems --cpu-shares --cpu-quota --cpu-period", note=_LIMITS, hint="resources.cpu"),
     Option("--group-add", note="it is the pod's", hint="podSecurityContext: {supplementalGroups: [NUMBER]}"),
     Option("--security-opt --cgroupns --userns --uts --pid --sysctl --cgroup-parent --isolation", note=_CLUSTER),
     Option("--env-file", note="what is in that file is not in the line", hint="env, or a Secret"),
-    Option("--tmpfs --volumes-from --volume-driver --storage-opt", note="it is a volume", hint="volumes and volumeMounts"),
+    Option(
+        "--tmpfs --volumes-from --volume-driver --storage-opt", note="it is a volume", hint="volumes and volumeMounts"
+    ),
     Option("--restart --stop-signal --stop-timeout --cidfile --detach-keys --attach -a", note=_STARTS),
     Option("--sig-proxy --no-healthcheck --quiet -q --oom-kill-disable", takes=0, note=_STARTS),
     Option("--health-cmd --health-interval --health-retries --health-timeout --log-driver --log-opt", note=_STARTS),
@@ -101,7 +107,9 @@ def _env(draft: Draft, kept: Kept, outside: dict[str, Word]) -> None:
         elif name in outside:
             draft.env[name] = outside[name]
         else:
-            draft.warn(given.value, f"{bare(name)} is not carried over: its value is not in the text", f"-e {name}=VALUE")
+            draft.warn(
+                given.value, f"{bare(name)} is not carried over: its value is not in the text", f"-e {name}=VALUE"
+            )
 
 
 def _devices(draft: Draft, kept: Kept) -> None:
@@ -152,7 +160,7 @@ def _nodes(draft: Draft, nodes: Sequence[Given]) -> None:
     whole = [path for path in paths if path.count("/") > 2]
     draft.note(
         nodes[0].value,
-        "which device nodes enter the container is not carried over: k8sel finds those of the devices that the job uses",
+        "which device nodes enter the container is not carried over: k8sel finds those of the job's devices",
         "accelerator.count, or devices" if whole else "",
     )
 
@@ -239,7 +247,7 @@ def _volumes(draft: Draft, kept: Kept) -> None:
     mounts: list[dict[str, object]] = []
     for given, source, target, read_only in _mounts(draft, kept):
         if not source.startswith("/"):
-            message = f"{bare(given.value.text)} is not carried over: {bare(source)} is a volume of docker's, or counts from here"
+            message = f"{bare(given.value.text)} is not carried over: only a folder of the host has a place on a node"
             draft.warn(given.value, message, "volumes: a persistentVolumeClaim, and volumeMounts")
             continue
         name = f"volume-{len(volumes)}"
@@ -249,7 +257,9 @@ def _volumes(draft: Draft, kept: Kept) -> None:
         draft.put(("spec", "volumeMounts"), mounts, given.value)
     if volumes:
         word = draft.sources[("spec", "volumes")]
-        draft.note(word, "the host's folders are hostPath volumes, which each node has to have", "a persistentVolumeClaim")
+        draft.note(
+            word, "the host's folders are hostPath volumes, which each node has to have", "a persistentVolumeClaim"
+        )
 
 
 def _mounts(draft: Draft, kept: Kept) -> list[tuple[Given, str, str, bool]]:
@@ -274,5 +284,7 @@ def _mounts(draft: Draft, kept: Kept) -> list[tuple[Given, str, str, bool]]:
 
 
 def _unnamed(draft: Draft, given: Given) -> None:
-    missing = f": only the shell knows {quote(given.value.unknown[0])}" if given.value.unknown else ": it names no source"
+    missing = (
+        f": only the shell knows {quote(given.value.unknown[0])}" if given.value.unknown else ": it names no source"
+    )
     draft.warn(given.value, f"{bare(given.value.text)} is not carried over{missing}", "volumes and volumeMounts")

@@ -1,7 +1,7 @@
 """Options of training programs that their current versions do not have. They stay in the command, and are named.
 
-Versions: read in huggingface/transformers src/transformers/training_args.py, one after the other, and in intel/torch-ccl
-README.md.
+Versions: read in huggingface/transformers src/transformers/training_args.py, one after the other, and in the README.md
+of intel/torch-ccl.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ class Dropped(Struct, frozen=True):
 _BINDINGS = "and needs oneccl_bindings_for_pytorch, which ended with torch 2.8"
 TABLE = (
     Dropped("--no_cuda", None, "transformers 4.57 was the last to have it", "--use_cpu, from 4.32 on"),
-    Dropped("--use_ipex", None, "transformers 4.56 was the last to have it, and IPEX ended with torch 2.8", "leave it out"),
+    Dropped(
+        "--use_ipex", None, "transformers 4.56 was the last to have it, and IPEX ended with torch 2.8", "leave it out"
+    ),
     Dropped("--xpu_backend", None, "transformers 4.31 was the last to have it", "--ddp_backend, from 4.29 on"),
     Dropped("--xpu_backend", "ccl", f"ccl went with transformers 5.0, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"),
-    Dropped("--ddp_backend", "ccl", f"transformers 5.0 was the last to take ccl, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"),
-    Dropped("--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"),
+    Dropped(
+        "--ddp_backend",
+        "ccl",
+        f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
+        "gloo for CPUs, xccl for XPUs",
+    ),
+    Dropped(
+        "--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"
+    ),
     Dropped("--ddp_backend", "xccl", "transformers 5.1 is the first to take xccl", "a newer image"),
 )
 _ON_CPUS = ("--no_cuda", "--use_cpu")

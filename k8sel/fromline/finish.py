@@ -135,7 +135,7 @@ def _env(draft: Draft) -> None:
 
 
 def _threads(draft: Draft, word: Word) -> None:
-    if word.text.isdecimal() and 0 < int(word.text[:9]) and len(word.text) < 9:
+    if re.fullmatch("0*[1-9][0-9]{0,3}", word.text):
         draft.fields.setdefault(("spec", "cpu", "threadsPerProcess"), int(word.text))
         draft.sources.setdefault(("spec", "cpu", "threadsPerProcess"), word)
     else:
@@ -174,4 +174,4 @@ def _name(draft: Draft) -> str:
     """The job's name: the program's, as far as a name may have it."""
     files = (word.text for word in draft.command if re.search(r"\.(py|sh)$", word.text))
     stem = next(files, "").rpartition("/")[2].rpartition(".")[0].lower()
-    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-0123456789")[:40].strip("-") or "train"
+    return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "train"

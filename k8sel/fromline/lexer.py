@@ -40,16 +40,20 @@ class Token(Struct, frozen=True, kw_only=True):
     operator: str = ""
 
 
-class Unclosed(Exception):
-    """What is opened at ``start`` and never closed."""
+class NotRead(Exception):
+    """Text that is no shell's; ``start`` is where it goes wrong."""
 
-    def __init__(self, start: int, what: str) -> None:
-        self.start, self.what = start, what
-        super().__init__(what)
+    def __init__(self, start: int, message: str, hint: str) -> None:
+        self.start, self.message, self.hint = start, message, hint
+        super().__init__(message)
+
+
+def _unclosed(start: int, what: str) -> NotRead:
+    return NotRead(start, f"{what} is opened here and never closed", "close it")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of ``text``. Raises Unclosed."""
+    """The tokens of ``text``. Raises NotRead."""
     at = 0
     while at < len(text):
         skipped = _SPACE.match(text, at) or _COMMENT.match(text, at)
@@ -117,7 +121,7 @@ def _double_quoted(text: str, start: int) -> tuple[list[Piece], int]:
             pieces.append(Piece(text=plain[0], quoted=True))
             at = plain.end()
     if at >= len(text):
-        raise Unclosed(start, "a double quote")
+        raise _unclosed(start, "a double quote")
     return pieces, at + 1
 
 
@@ -160,7 +164,7 @@ def _until(text: str, at: int, closing: str, start: int, what: str) -> int:
     while end > 0 and closing != "'" and text[end - 1] == "\\" and end > at:
         end = text.find(closing, end + 1)
     if end < 0:
-        raise Unclosed(start, what)
+        raise _unclosed(start, what)
     return end
 
 
@@ -179,4 +183,4 @@ def _closing(text: str, start: int) -> int:
             if not depth:
                 return at
         at += 1
-    raise Unclosed(start, f"a {opening}")
+    raise _unclosed(start, f"a {opening}")

@@ -40,7 +40,9 @@ def settle(draft: Draft, forced: str | None) -> Row:
         draft.put((*path, "type"), row.name, source)
     if not row.is_device:
         for name, word in owned.items():
-            draft.note(word, f"{name} is not carried over: type {row.name} has no devices, and every vendor's are hidden")
+            draft.note(
+                word, f"{name} is not carried over: type {row.name} has no devices, and every vendor's are hidden"
+            )
         return row
     _exposure(draft, row, owned)
     _order(draft, row, owned)
@@ -123,7 +125,9 @@ def _mask(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
     masks.pop(row.exposure_env or "", None)
     for name, word in owned.items():
         if name not in row.owned_env:
-            draft.note(word, f"{name} is not carried over: it is not of type {row.name}", "k8sel hides what is not used")
+            draft.note(
+                word, f"{name} is not carried over: it is not of type {row.name}", "k8sel hides what is not used"
+            )
     if draft.replaces_masks:
         _replaced(draft, row, masks)
         return
@@ -151,11 +155,11 @@ def _replaced(draft: Draft, row: Row, masks: Mapping[str, Word]) -> None:
 def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
     """``word`` is a mask: ``devices`` and ``count`` say the same."""
     path = ("spec", "accelerator")
-    if word.text == "" and row.mask_hide.get(name, "") != "" or (word.text == "" and not row.mask_hide):
+    hidden_by = row.mask_hide.get(name, "") if row.mask_hide else None
+    if word.text == "" and hidden_by != "":
         draft.warn(word, f"{name} is empty, which hides nothing from type {row.name}", "devices: [] hides all of them")
         return _exposed_alone(draft, row)
-    hides = word.text == row.mask_hide.get(name, "")
-    choice = Choice(devices=()) if hides else _chosen(draft, row, word, word.text.split(","), name)
+    choice = Choice(devices=()) if word.text == hidden_by else _chosen(draft, row, word, word.text.split(","), name)
     if choice.devices is None:
         draft.put((*path, "count"), choice.count, word)
         return None
@@ -197,7 +201,9 @@ def _sorted(draft: Draft, row: Row, word: Word, devices: tuple[int, ...], name: 
     """A mask that is a set, as what it does."""
     ordered = tuple(sorted(devices))
     why = f": {draft.sorts}" if draft.sorts else f": for type {row.name} a mask is a set"
-    message = f"{name}={bare(word.text)} does not order devices{why}. What is used is {numbers(ordered)}, and so it is here"
+    message = (
+        f"{name}={bare(word.text)} does not order devices{why}. What is used is {numbers(ordered)}, and so it is here"
+    )
     process = f"devices: {numbers(devices)} with isolation: process gives each process its own, in that order"
     hint = f"devices: {numbers(devices)} has the order" if row.mask_ordered else process
     draft.warn(word, message, hint)
@@ -223,7 +229,7 @@ def _chosen(draft: Draft, row: Row, word: Word, tokens: Sequence[str], name: str
     twice = next((each for index, each in enumerate(devices) if each in devices[:index]), None)
     if twice is not None:
         draft.refuse(word, f"{name} names device {twice} twice, and what that does is not defined", "name it once")
-    return Choice(devices=devices)
+    return Choice(devices=tuple(dict.fromkeys(devices)))
 
 
 def _numbers(draft: Draft, row: Row, word: Word, tokens: Sequence[str], name: str) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """mpirun and mpiexec of Open MPI, Intel MPI and MPICH to the job file's fields.
 
-Their options are one table: few mean different things, and those that only some have say which MPI it is (open-mpi docs,
-mpirun(1); Intel MPI and MPICH mpiexec.hydra --help).
+Their options are one table: few mean different things, and those that only some have say which MPI it is. Sources:
+open-mpi docs, mpirun(1); Intel MPI and MPICH mpiexec.hydra --help.
 """
 
 from __future__ import annotations
@@ -45,10 +45,14 @@ TABLE = (
     Option("--prefix", note="the image has its MPI on PATH"),
     Option("-launcher -bootstrap -rmk -bootstrap-exec -launcher-exec", note=_REACHED),
     Option("-iface", note=_REACHED, hint="NCCL_SOCKET_IFNAME or FI_TCP_IFACE in env, where a network is to be chosen"),
-    Option("--tag-output --timestamp-output -prepend-rank -l --display-map -print-rank-map -v -q", takes=0, note=_SHOWN),
+    Option(
+        "--tag-output --timestamp-output -prepend-rank -l --display-map -print-rank-map -v -q", takes=0, note=_SHOWN
+    ),
     Option("--output-filename -outfile-pattern -errfile-pattern -s --stdin --output --display", note=_SHOWN),
     Option("-print-all-exitcodes -disable-auto-cleanup -verbose --display-allocation", takes=0, note=_SHOWN),
-    Option("-configfile --app --appfile", refuse="what is in that file is not in the line", hint="write its options here"),
+    Option(
+        "-configfile --app --appfile", refuse="what is in that file is not in the line", hint="write its options here"
+    ),
     Option("--help -h --version -V", takes=0, refuse="this only prints", hint="leave it out"),
 )
 # What only some have -> these. An option means all of its spellings here.
@@ -82,7 +86,7 @@ def apply(draft: Draft, words: Sequence[Word], program: Word) -> None:
 
 def _implementation(draft: Draft, kept: Kept, program: Word) -> None:
     """Which MPI's line this is."""
-    possible = (OPEN, INTEL, MPICH)
+    possible: tuple[str, ...] = (OPEN, INTEL, MPICH)
     for word, some in _evidence(draft, kept, program):
         both = tuple(name for name in possible if name in some)
         if not both:
@@ -175,7 +179,9 @@ def _by_hostfile(draft: Draft, file: Word, total: Word | None, per_node: Word | 
         return draft.refuse(file, message, "-n RANKS and -ppn RANKS_OF_A_NODE both (Open MPI: --map-by ppr:N:node)")
     ranks, each = int(total.text), int(per_node.text)
     if ranks % each and ranks > each:
-        return draft.refuse(total, f"{ranks} ranks, {each} on each node, leave one node with fewer", f"-n {ranks // each * each}")
+        return draft.refuse(
+            total, f"{ranks} ranks, {each} on each node, leave one node with fewer", f"-n {ranks // each * each}"
+        )
     draft.note(file, "the hostfile is not carried over: the nodes are the job's own", "nodes: N")
     return _set(draft, max(ranks // each, 1), (per_node, min(each, ranks)))
 
@@ -199,7 +205,7 @@ def _on_hosts(draft: Draft, hosts: Given, total: Word | None, per_node: Word | N
 
 def _filled(slots: Sequence[int], ranks: int) -> list[int]:
     """The ranks of each host that has any, one host after the other."""
-    counts = []
+    counts: list[int] = []
     for index, size in enumerate(slots):
         rest = ranks - sum(counts)
         last = index == len(slots) - 1
@@ -216,20 +222,21 @@ def _variables(draft: Draft, kept: Kept) -> None:
         name, joined, value = given.value.text.partition("=")
         if joined:
             draft.env[name] = given.value.part(value)
-        elif name not in draft.env:
-            _not_known(draft, given.value, name)
+        else:
+            _exported(draft, given.value, [name])
     for given in kept.all("-genvlist"):
-        for name in given.value.text.split(","):
-            if name not in draft.env:
-                _not_known(draft, given.value, name)
+        _exported(draft, given.value, given.value.text.split(","))
     for given in kept.all("--mca"):
         message = f"--mca {bare(given.value.text)} is not carried over: k8sel writes mpirun's own line"
         draft.note(given.option, message, f"env OMPI_MCA_{given.value.text}, where Open MPI's default does not do")
 
 
-def _not_known(draft: Draft, word: Word, name: str) -> None:
-    message = f"{bare(name)} is not carried over: its value is not in the text"
-    draft.warn(word, message, f"{bare(name)}=VALUE in front of the line")
+def _exported(draft: Draft, word: Word, names: Iterable[str]) -> None:
+    """Variables that go to the ranks with the value that they have."""
+    for name in names:
+        if name not in draft.env:
+            message = f"{bare(name)} is not carried over: its value is not in the text"
+            draft.warn(word, message, f"{bare(name)}=VALUE in front of the line")
 
 
 def _folder(draft: Draft, kept: Kept) -> None:

@@ -136,7 +136,8 @@ def _takes(option: Option, following: Sequence[Word]) -> int:
 
 def _letters(index: Mapping[str, Option], words: Sequence[Word], draft: Draft) -> _Found:
     """One-letter options in one word; the first that takes a value has the rest of it."""
-    word, found = words[0], []
+    word = words[0]
+    found: list[tuple[Option, Given]] = []
     for place, letter in enumerate(word.text[1:], start=2):
         option = index.get(f"-{letter}")
         if option is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from k8sel.errors import Kind
-from k8sel.fromline import accelerate, deepspeed, docker, mpirun, python, torchrun
+from k8sel.fromline import accelerate, deepspeed, docker, mpirun, python, script, torchrun
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.words import Word
 from k8sel.rules.common import bare, quote
@@ -30,7 +31,9 @@ _REFUSED = {
     **dict.fromkeys(("srun", "sbatch", "salloc"), ("Slurm decides nodes and processes", "the line that it starts")),
     **dict.fromkeys(("ssh", "pdsh", "parallel", "xargs"), ("it starts programs elsewhere", "the line that it starts")),
     **dict.fromkeys(("kubectl", "helm", "k8sel"), ("it starts no training by itself", "k8sel from -f MANIFEST")),
-    **dict.fromkeys(("horovodrun", "ray", "colossalai", "jsrun"), ("k8sel has no such launcher", "torchrun, or mpirun")),
+    **dict.fromkeys(
+        ("horovodrun", "ray", "colossalai", "jsrun"), ("k8sel has no such launcher", "torchrun, or mpirun")
+    ),
     **dict.fromkeys(("make", "tmux", "screen"), ("what it starts is not in the line", "the line that it starts")),
 }
 _SHELLS = ("sh", "bash", "dash", "zsh")
@@ -78,7 +81,9 @@ def _after_env(draft: Draft, words: list[Word]) -> list[Word]:
             draft.env[name] = words[at].part(value)
             at += 1
         elif name.startswith("-"):
-            draft.refuse(words[at], f"env {bare(words[at].text)}: which variables are left is not in the line", "leave it out")
+            draft.refuse(
+                words[at], f"env {bare(words[at].text)}: which variables are left is not in the line", "leave it out"
+            )
             return []
         else:
             break
@@ -95,10 +100,24 @@ def _program(draft: Draft, words: Sequence[Word]) -> None:
         message = f"{bare(name)} in front of {bare(inner.text)} is not known here"
         draft.refuse(words[0], message, f"the line from {bare(inner.text)} on", Kind.NOT_SUPPORTED)
         return
+    if name in _SHELLS and len(words) > 2 and re.fullmatch("-[a-z]*c", words[1].text):
+        _inner(draft, words[2])
+        return
     if name in _SHELLS:
         message = f"what {quote(' '.join(word.text for word in words[:2]))} starts is not in the line"
         draft.warn(words[0], message, "a launcher in it starts each process many times: give its own line instead")
     python.program(draft, words)
+
+
+def _inner(draft: Draft, text: Word) -> None:
+    """`bash -c TEXT`: the text is a script like any other."""
+    unknown = [name for name, word in draft.env.items() if word.unknown]
+    found = script.inside(draft, text)
+    draft.env = {**{name: draft.env[name] for name in unknown}, **found.env}
+    if found.started:
+        read(draft, found.started)
+    elif not draft.problems:
+        draft.refuse(text, "nothing here starts a training", "for example: bash -c 'torchrun train.py'")
 
 
 def _behind(reader: _Reader) -> _Reader:

@@ -1,4 +1,4 @@
-"""A program without a launcher, and launchers that are started as a module of Python. Names no option of the program."""
+"""A program without a launcher, and launchers that are started as a module of Python."""
 
 from __future__ import annotations
 

@@ -5,35 +5,46 @@ A script's preparations (exports, `cd`, `source`, `pip`) are read or named; one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import msgspec
 
 from k8sel.errors import Kind
 from k8sel.fromline import shell
 from k8sel.fromline.draft import Draft
-from k8sel.fromline.lexer import Token
+from k8sel.fromline.lexer import NotRead, Token, tokens
 from k8sel.fromline.shell import Raw
 from k8sel.fromline.words import Word
 from k8sel.rules.common import bare, quote
+from k8sel.rules.env import owner
 
 _PROGRAMS_TEXT = "give the lines that set variables, and the one that starts the training"
 _KEYWORDS = frozenset(
-    ("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "function", "{", "}")
-    + ("!", "[", "[[", "select", "coproc", "eval", "alias", "trap", "exec<", "mapfile", "declare", "local", "readonly")
+    (
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac"),
+        *("function", "{", "}", "!", "[", "[[", "select", "coproc", "eval", "alias", "trap", "mapfile"),
+        *("declare", "local", "readonly"),
+    )
 )
 # Commands that only look, and those that prepare a machine -> what to do about it on another one.
-_LOOKS = frozenset("cat clear date df echo free hostname ls nproc printf ps pwd sleep test true which whoami".split())
+_LOOKS = frozenset(
+    (
+        *("cat", "clear", "date", "df", "echo", "free", "hostname", "ls", "nproc", "printf", "ps", "pwd"),
+        *("sleep", "test", "true", "which", "whoami"),
+    )
+)
 _PREPARES = {
     **dict.fromkeys(("pip", "pip3", "conda", "mamba", "apt", "apt-get"), "install it into the image"),
     **dict.fromkeys(("source", "."), "the image has to do it: in its own entrypoint, or by ENV"),
     **dict.fromkeys(("module", "ml", "activate"), "the image has to bring what it loads"),
-    **dict.fromkeys(("git", "wget", "curl", "unzip", "tar", "hf", "huggingface-cli"), "fetch it into the image or a volume"),
+    **dict.fromkeys(("git", "wget", "curl", "unzip", "tar", "hf"), "fetch it into the image or a volume"),
     **dict.fromkeys(("mkdir", "rm", "cp", "mv", "ln", "chmod", "touch"), "do it in the image, or in the program"),
     **dict.fromkeys(("ulimit", "sysctl"), "a container's limits are its runtime's"),
     **dict.fromkeys(("set", "shopt", "wait", "exit", ":", "pkill", "killall", "sync"), ""),
-}  # fmt: skip
-_SINKS = frozenset("tee grep egrep tail head sed awk cut less more sort ts logger cat stdbuf".split())
+}
+_SINKS = frozenset(("tee", "grep", "egrep", "tail", "head", "sed", "awk", "cut", "less", "more", "sort", "ts", "cat"))
 _OUTPUT = "the output goes to the container's log: `k8sel logs` shows it"
 
 
@@ -47,10 +58,23 @@ class Script:
     env: dict[str, Word] = field(default_factory=dict)  # and what it gets
 
 
-def read(raws: Sequence[Raw], draft: Draft) -> Script:
-    """The commands, one after the other."""
-    script = Script()
-    for raw in raws:
+def read(draft: Draft) -> Script:
+    """The commands of the draft's own text, one after the other."""
+    return _read(tokens(draft.text), Script(), draft)
+
+
+def inside(draft: Draft, word: Word) -> Script:
+    """The commands in ``word``, which another shell reads, with the variables that it gets."""
+    known = {name: value for name, value in draft.env.items() if not value.unknown}
+    try:
+        found = [msgspec.structs.replace(token, start=word.start, end=word.end) for token in tokens(word.text)]
+    except NotRead as error:
+        raise NotRead(word.start, error.message, error.hint) from None
+    return _read(found, Script(variables=dict(known), exported=dict(known)), draft)
+
+
+def _read(found: Iterable[Token], script: Script, draft: Draft) -> Script:
+    for raw in shell.commands(found):
         if _is_understood(raw, draft):
             _command(raw, script, draft)
     return script
@@ -74,7 +98,7 @@ def _is_understood(raw: Raw, draft: Draft) -> bool:
 
 def _command(raw: Raw, script: Script, draft: Draft) -> None:
     own, rest = _assignments(raw.tokens, script, draft)
-    words = [word for token in rest for word in shell.words(token, script.variables)]
+    words = shell.command(rest, script.variables)
     if words and words[0].text in ("$", "%", ">>>"):  # a prompt that was copied with the line
         words = words[1:]
     if not words:
@@ -89,13 +113,13 @@ def _command(raw: Raw, script: Script, draft: Draft) -> None:
         _start(raw, own, words, script, draft)
 
 
-def _assignments(tokens: Sequence[Token], script: Script, draft: Draft) -> tuple[dict[str, Word], Sequence[Token]]:
+def _assignments(listed: Sequence[Token], script: Script, draft: Draft) -> tuple[dict[str, Word], Sequence[Token]]:
     """The variables that are set in front of a command, and the rest of it."""
     own: dict[str, Word] = {}
-    for index, token in enumerate(tokens):
+    for index, token in enumerate(listed):
         set_here = shell.assignment(token)
         if set_here is None:
-            return own, tokens[index:]
+            return own, listed[index:]
         name, adds = set_here
         known = {**script.variables, **own}
         own[name] = shell.value(token, known)
@@ -106,6 +130,8 @@ def _assignments(tokens: Sequence[Token], script: Script, draft: Draft) -> tuple
 
 def _added(before: Word | None, word: Word) -> Word:
     text = (before.text if before else "") + word.text
+    if len(text) > shell.LONGEST:
+        raise NotRead(word.start, "this variable is longer than a program can get", "a shorter one")
     unknown = (before.unknown if before else ()) + word.unknown
     return Word(text=text, start=word.start, end=word.end, unknown=unknown)
 
@@ -167,6 +193,10 @@ def _start(raw: Raw, own: dict[str, Word], words: list[Word], script: Script, dr
         return
     if raw.redirections:
         draft.note(_word(raw.redirections[0]), "where the output goes is not carried over", _OUTPUT)
+    for name in script.variables.keys() - script.exported.keys() - own.keys():
+        if owner(name):
+            hint = f"export {name}=..., or write it in front of the program"
+            draft.warn(script.variables[name], f"{name} does not reach the program: it is not exported", hint)
     script.started = words
     script.env = {**_exports(script, draft), **own}
 

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from k8sel.fromline.lexer import Piece, Token
+from k8sel.fromline.lexer import NotRead, Piece, Token
 from k8sel.fromline.words import Word
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _PATTERN = re.compile(r"[*?]|\{[^{}]*,[^{}]*\}")
 _SPLITS = re.compile(r"[ \t\n]+")
+LONGEST = 131071  # characters of a word: Linux, MAX_ARG_STRLEN
+MOST = 2_000_000  # of a command, and of its variables
 ENDS = ("\n", ";", "&", "&&", "||", "|", ";;")
 
 
@@ -68,6 +70,19 @@ def value(token: Token, variables: Mapping[str, Word]) -> Word:
     rest = Piece(text=_ASSIGNMENT.sub("", first.text, count=1))
     pieces = [_home(rest), *others]
     return _joined([_filled(each, variables) for each in pieces], token, pattern=False)
+
+
+def command(tokens: Iterable[Token], variables: Mapping[str, Word]) -> list[Word]:
+    """The words of a command."""
+    listed: list[Word] = []
+    length = 0
+    for token in tokens:
+        found = words(token, variables)
+        listed += found
+        length += sum(len(word.text) + 1 for word in found)
+        if length > MOST:
+            raise NotRead(token.start, "this command is longer than a program can get", f"at most {MOST} characters")
+    return listed
 
 
 def words(token: Token, variables: Mapping[str, Word]) -> list[Word]:
@@ -124,6 +139,8 @@ def _split(pieces: Iterable[Piece], variables: Mapping[str, Word]) -> Iterator[l
 
 def _joined(parts: Iterable[tuple[str, tuple[str, ...]]], token: Token, *, pattern: bool) -> Word:
     listed = list(parts)
+    if sum(len(text) for text, _ in listed) > LONGEST:
+        raise NotRead(token.start, "this word is longer than a program can get", f"at most {LONGEST} characters")
     text = "".join(text for text, _ in listed)
     unknown = tuple(each for _, names in listed for each in names)
     return Word(text=text, start=token.start, end=token.end, unknown=unknown, pattern=pattern)

@@ -42,8 +42,12 @@ TABLE = (
     Option("--tee -t", note=_LOGS),
     Option("--logs-specs", note=_LOGS),
     Option("--local-ranks-filter", note=_LOGS),
-    Option("--numa-binding", note="a job file does not bind processes", hint="the entrypoint counts threads by the CPUs"),
-    Option("--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"),
+    Option(
+        "--numa-binding", note="a job file does not bind processes", hint="the entrypoint counts threads by the CPUs"
+    ),
+    Option(
+        "--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"
+    ),
     Option("--run-path", takes=0, refuse="a job file starts a script, a module or a program", hint="the script's name"),
     Option("--use-env", takes=0),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
@@ -67,7 +71,9 @@ def script(draft: Draft, kept: Kept) -> None:
     words = list(kept.rest)
     if not words:
         start = max((each.option.end for given in kept.options.values() for each in given), default=0)
-        draft.refuse(Word(text="", start=start, end=start), "the program is missing", "a script's name, behind the options")
+        draft.refuse(
+            Word(text="", start=start, end=start), "the program is missing", "a script's name, behind the options"
+        )
     elif kept.last("--no-python"):
         draft.command = words
     else:
