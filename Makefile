@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CLUSTER := tests/cluster
 
-.PHONY: demo test lint unit cluster cluster-down bench clean
+.PHONY: demo test lint unit gpu cluster cluster-down bench clean
 
 # Made once, and again when what it is made from changes.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -27,6 +27,10 @@ lint: $(VENV)/.installed
 
 unit: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+# What needs a real NVIDIA GPU; a skipped test is a failure. K8SEL_RECORD_GPU=1 writes what came true to docs/hardware.json.
+gpu: $(VENV)/.installed
+	K8SEL_REQUIRE_GPU=1 $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
 
 # A real Kubernetes node on this machine, with fake GPUs, to try `k8sel apply` on (tests/cluster/README.md).
 cluster: $(VENV)/.installed

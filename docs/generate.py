@@ -4,6 +4,7 @@ docs/job-file.md      every field of the job file, from its schema
 docs/cli.md           every command's help, in the page written by hand
 docs/job.schema.json  the schema itself, for editors
 docs/entrypoint.md    the entrypoint's help, likewise
+docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from k8sel.accelerators import ROWS
 from k8sel.entrypoint.usage import HELP
 from k8sel.schema import schema
 
@@ -43,6 +45,12 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 | field | type | meaning |
 |---|---|---|
 """
+SELECTIONS = {  # of selection.json
+    "count": "`count: 2`",
+    "subset": "`devices: [0, 2]`",
+    "order": "`devices: [2, 0]`",
+    "none": "`devices: []`",
+}
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 
 
@@ -53,6 +61,7 @@ def pages() -> dict[str, str]:
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
+        "selection.md": _filled("selection.md", _selection()),
     }
 
 
@@ -107,6 +116,54 @@ def _help(command: str) -> str:
     ).stdout
     lines = "\n".join(line.rstrip() for line in shown.strip().splitlines()).replace("python -m k8sel", "k8sel")
     return f"## k8sel {command}\n\n```\n{lines}\n```\n"
+
+
+def _selection() -> str:
+    """A table for each row of the accelerator table, and the runs on real hardware."""
+    cells, runs = _data("selection.json"), {run["cell"]: run for run in _data("hardware.json")}
+    tables = "".join(_cells_of(row, cells, runs) for row in dict.fromkeys(name.split()[0] for name in cells))
+    (hidden,) = {line for name, cell in cells.items() if name.endswith(" none") for line in cell.get("written", ())}
+    return f"*hidden* is `{hidden}`.\n{tables}\n## On real hardware\n\n{_runs(runs.values())}"
+
+
+def _data(name: str) -> Any:  # noqa: ANN401
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
+    """One row's table; what all its masks come with is said once."""
+    own = {name: cell for name, cell in cells.items() if name.split()[0] == row}
+    words = [
+        set(line.split()) for name, cell in own.items() if name[-5:] != " none" for line in cell.get("written", ())
+    ]
+    always = " ".join(sorted(set.intersection(*words))) if words else ""
+    head = f"\n## {row}: {ROWS[row].title}\n\n" + (f"Always with `{always}`.\n\n" if always else "")
+    columns = f"| door | isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
+    lines = dict.fromkeys(" ".join(name.split()[:3]) for name in own)
+    return head + columns + "".join(_line(line, own, runs, always.split()) for line in lines)
+
+
+def _line(line: str, cells: dict[str, Any], runs: dict[str, Any], always: list[str]) -> str:
+    names = [f"{line} {selection}" for selection in SELECTIONS]
+    texts = [_cell(name, cells[name], "real hardware" if name in runs else "", always) for name in names]
+    return f"| {' | '.join([*line.split()[1:], *texts])} |\n"
+
+
+def _cell(name: str, cell: dict[str, Any], real: str, always: list[str]) -> str:
+    if "refused" in cell:
+        return f"refused: {_escape(cell['refused'])}"
+    checked = real or ("recorded layout" if cell["how"] else "not looked at")
+    if name.endswith(" none"):
+        return f"{checked}: *hidden*{', all but its own, which no value hides' if any(cell['shown']) else ''}"
+    own = [" ".join(word for word in line.split() if word not in always) for line in cell["written"]]
+    return f"{checked}: {', '.join(f'`{line}`' for line in own)}"
+
+
+def _runs(runs: Collection[dict[str, Any]]) -> str:
+    if not runs:
+        return "None so far.\n"
+    head = "| cell | devices | machine | driver | k8sel | date |\n|---|---|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(str(value) for value in run.values())} |\n" for run in runs)
 
 
 if __name__ == "__main__":

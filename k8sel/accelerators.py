@@ -32,13 +32,18 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     docker_nodes: tuple[str, ...]  # device nodes: one for all; {n}: by number; *: one a device, by PCI address
     docker_pci_vendor: str | None  # whose nodes a * means
     docker_env: dict[str, str]
+    docker_cap_add: tuple[str, ...]
     docker_needs: str | None  # what a machine that cannot expose them lacks
+    docker_cdi: str | None  # the kind of their CDI devices: KIND={n} by number, KIND alone by the node that one brings
+    docker_cdi_needs: str | None  # what a machine without such CDI devices lacks
     owned_env: tuple[str, ...]  # not the job file's to set
     discovery: str
     mask_env: str | None  # which of the container's devices a process sees
-    mask_value: Literal["uuid", "index", "module"] | None
+    mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
     mask_hide: dict[str, str]
+    library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch
+    library_needs: str | None  # what brings it
     order_env: dict[str, dict[str, str]]  # order -> what makes numbers count that way
     note: str
     source: dict[str, str]  # field -> where its fact is from
@@ -51,7 +56,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     @property
     def in_docker(self) -> bool:
         """Whether it is known how chosen devices enter a container of Docker's."""
-        return bool(self.docker_driver or self.docker_runtime or self.docker_nodes)
+        return bool(self.docker_driver or self.docker_runtime or self.docker_nodes or self.docker_cdi)
+
+    @property
+    def cdi_alone(self) -> bool:
+        """Whether CDI is the one way into a container of Docker's that is known."""
+        return bool(self.docker_cdi) and not (self.docker_driver or self.docker_runtime or self.docker_nodes)
 
 
 def read(table: bytes) -> Mapping[str, Row]:

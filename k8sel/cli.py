@@ -1,20 +1,20 @@
 """The command line: options become one library call, and its result is printed. Decides nothing about jobs.
 
 Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply --wait` adds 124 (not done in time),
-`run` and `docker` give the program's own.
+`run` and `docker` give the program's own, `receipt diff` has 1 for "different" and 2 for everything that goes wrong.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster, cli_devices, cli_from, cli_streams
+from k8sel import __version__, cli_cluster, cli_devices, cli_from, cli_receipt, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -31,7 +31,7 @@ def main() -> None:
         _run()
     except K8selError as error:
         print(error, file=sys.stderr)
-        sys.exit(error.exit_status)
+        sys.exit(max(error.exit_status, _failure()))
     except BrokenPipeError:  # the reader of our output has gone, as in `k8sel render ... | head`
         sys.stderr.close()
         sys.exit(141)
@@ -39,13 +39,18 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:  # files are read and written with messages of their own: this is a full disk, say
         print(cli_streams.lost(error), file=sys.stderr)
-        sys.exit(1)
+        sys.exit(_failure())
     except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
         if "K8SEL_TRACEBACK" in os.environ:
             raise
         print(f"k8sel: a fault in k8sel itself: {type(error).__name__}: {error}", file=sys.stderr)
         print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(_failure())
+
+
+def _failure() -> int:
+    """The exit status of what goes wrong: 1, but where that is the answer "different"."""
+    return cli_receipt.ERROR if cli_receipt.DIFF in sys.argv[2:] else 1
 
 
 def _run() -> None:
@@ -220,6 +225,10 @@ def run(
 def docker(
     file: File,
     nodes: Nodes = None,
+    cdi: Annotated[
+        bool,
+        typer.Option("--cdi", help="Expose the devices by CDI, as `--device VENDOR/CLASS=NAME`; Docker 25 or newer."),
+    ] = False,
     show_command: Annotated[
         bool, typer.Option("--print", help="Print the equal `docker run` line; start nothing, need no daemon.")
     ] = False,
@@ -228,12 +237,11 @@ def docker(
 ) -> None:
     """Run the job as containers on this machine, one a node. The exit status is the program's."""
     from k8sel import on_docker, show
-    from k8sel.accelerators import by_name
     from k8sel.targets.docker import own_network
     from k8sel.targets.docker_line import lines
 
     (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
-    made, network = on_docker.containers(job_plan), own_network(job_plan)
+    made, network = on_docker.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
         print(lines(made, network))
         return
@@ -242,7 +250,7 @@ def docker(
     sys.stdout.flush()
     from k8sel import containers
 
-    needs, pull = by_name(job_plan.devices.type).docker_needs or "", job_plan.container.get("imagePullPolicy")
+    needs, pull = on_docker.needs(job_plan, by_cdi=cdi), job_plan.container.get("imagePullPolicy")
     sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
 
 
@@ -267,6 +275,7 @@ COMMANDS = (
     cli_cluster.delete,
     cli_cluster.status,
     cli_cluster.logs,
+    cli_receipt.receipt,
 )
 
 
@@ -283,12 +292,7 @@ def application(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     made.callback()(_options)
-    named = [command for command in COMMANDS if [_name(command)] == list(words[:1])]
+    named = [command for command in COMMANDS if [command.__name__] == list(words[:1])]
     for command in named or COMMANDS:
-        made.command(_name(command))(command)
+        made.command()(command)
     return made
-
-
-def _name(command: Callable[..., None]) -> str:
-    """`from` is a word of Python's, so its function has one more letter."""
-    return command.__name__.rstrip("_")

@@ -191,7 +191,7 @@ def delete(
     from k8sel import cluster
 
     at = connected(context, namespace)
-    for ref in [ref for name in jobs for ref in _refs(name, namespace, kind)]:
+    for ref in [ref for name in jobs for ref in refs(name, namespace, kind)]:
         for gone in cluster.delete(at, ref, missing_ok=ignore_not_found):
             if not quiet:
                 print(f"{gone.kind} {gone.namespace}/{gone.name} deleted")
@@ -211,7 +211,7 @@ def status(
 
     choice("-o", output, ("table", "json"))
     at = connected(context, namespace)
-    for ref in _refs(job, namespace, kind):
+    for ref in refs(job, namespace, kind):
         found: Status = cluster.status(at, ref)
         show_status.status(found, output)
 
@@ -228,7 +228,7 @@ def logs(
     from k8sel import cluster
 
     at = connected(context, namespace)
-    for ref in _refs(job, namespace, kind):
+    for ref in refs(job, namespace, kind):
         cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=_unless_running(_states(quiet)))
 
 
@@ -241,7 +241,7 @@ def _print_line(line: LogLine) -> None:
     print(f"{line.node} | {line.text}", flush=True)
 
 
-def _refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
+def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
     """What ``name`` means: a job of this name, or each job in this file."""
     from pathlib import Path
 

@@ -54,6 +54,9 @@ def from_(
     sys.stdout.write(made)
 
 
+from_.__name__ = "from"  # a word of Python's, which no function can be called where it is defined
+
+
 def _write(file: Path, made: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as opened:

@@ -13,19 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-from docker.types import CancellableStream, DeviceRequest, Ulimit
-from docker.types import Mount as BindMount
+from docker.types import CancellableStream
 from msgspec import Struct
 from msgspec.structs import replace
-from requests.exceptions import RequestException
+from requests.exceptions import RequestException, Timeout
 
 from k8sel import pulling
+from k8sel.copied import copy
 from k8sel.errors import ContainersError
-from k8sel.targets.docker import CAPABILITY, Container
+from k8sel.targets.docker import Container
+from k8sel.targets.docker_arguments import arguments
 
 if TYPE_CHECKING:
     from docker.client import DockerClient
@@ -34,8 +35,14 @@ if TYPE_CHECKING:
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 REMOVE_AGAIN_AFTER = (0.2, 0.5, 1, 2, 4)  # seconds
 GRACE_SECONDS = 10  # Docker's own, between SIGTERM and SIGKILL
+CONNECT_SECONDS = 60
+ANSWER_SECONDS = 300  # for one request: a busy daemon may take a minute to start a container
+INTERRUPTS = 3  # Ctrl-C: the first is the program's, as many end it
+KILLED = 128 + signal.SIGKILL
 # A part of the daemon's answer -> the way out; {needs}: what the table says that the device's machine has to have.
 CAUSES = (
+    ('could not select device driver "cdi"', "this daemon knows no CDI: use Docker 25 or newer, or leave --cdi out"),
+    ("CDI device injection failed", "the daemon finds no such CDI device: it needs {needs}"),
     ("could not select device driver", "the daemon cannot expose this kind of device: install {needs}"),
     ("unknown or invalid runtime name", "the daemon does not have the runtime for this device: install {needs}"),
     ("Unknown runtime specified", "the daemon does not have the runtime for this device: install {needs}"),
@@ -63,10 +70,11 @@ _Events = queue.SimpleQueue["_Ended | signal.Signals"]
 def run(containers: Sequence[Container], network: str | None, *, needs: str = "", pull: str | None, quiet: bool) -> int:
     """Runs all of them to their end: the first failure's status, or 0. Raises ContainersError."""
     first = containers[0]
-    hints = {"needs": needs or "its driver", "name": first.name, "network": network or ""}
+    hints = {"needs": needs, "name": first.name, "network": network or ""}
     with _explained(hints):
         client = _connect()
         _pull(client, first.image, pull, quiet)
+        _check_user(client, first)
         with contextlib.ExitStack() as left:
             events: _Events = queue.SimpleQueue()
             left.enter_context(_signals(events))
@@ -83,8 +91,9 @@ def run(containers: Sequence[Container], network: str | None, *, needs: str = ""
 
 def _connect() -> DockerClient:
     try:
-        client = docker.from_env()
+        client = docker.from_env(timeout=CONNECT_SECONDS)
         client.ping()
+        client.api.timeout = ANSWER_SECONDS
     except (DockerException, RequestException) as error:
         raise ContainersError(
             f"k8sel: no Docker daemon answers: {_brief(error)}. "
@@ -111,6 +120,24 @@ def _has(client: DockerClient, image: str) -> bool:
     return True
 
 
+def _check_user(client: DockerClient, container: Container) -> None:
+    """As the kubelet: kubernetes/kubernetes pkg/kubelet/kuberuntime/security_context_others.go, verifyRunAsNonRoot."""
+    if not container.not_root:
+        return
+    user = (client.images.get(container.image).attrs["Config"].get("User") or "root").partition(":")[0]
+    if user.isdecimal() and int(user) != 0:
+        return
+    why = (
+        "runs as root"
+        if user in ("root", "0")
+        else f"names its user, {user}, and only a number is known not to be root"
+    )
+    raise ContainersError(
+        f"k8sel: image {container.image} {why}, and runAsNonRoot forbids that. "
+        "Hint: podSecurityContext: {runAsUser: 1000}, say, or an image with USER 1000"
+    )
+
+
 def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> tuple[Made, _Output]:
     """A container that runs, to be removed with ``left``, and all that it says."""
     made = client.containers.create(**arguments(container))
@@ -135,82 +162,17 @@ def _hang_up(output: _Output) -> None:
         output.close()
 
 
-def arguments(container: Container) -> dict[str, Any]:
-    """``container`` in the words of Docker's client."""
-    program, *words = container.command
-    return {
-        "name": container.name,
-        "hostname": container.name,
-        "image": container.image,
-        "entrypoint": [program],
-        "command": words,
-        "environment": dict(container.env),
-        "device_requests": _requests(container),
-        "devices": [f"{path}:{path}:rwm" for path in container.devices],
-        "runtime": container.runtime,
-        "shm_size": container.shm_size,
-        "ulimits": [Ulimit(name=name, soft=limit, hard=limit) for name, limit in container.ulimits],
-        "mounts": [BindMount(m.target, m.source, type="bind", read_only=m.read_only) for m in container.mounts],
-        "user": container.user,
-        "group_add": list(container.group_add),
-        "working_dir": container.workdir,
-        "network": container.network,
-        "init": container.init,
-        "labels": dict(container.labels),
-        "cap_add": list(container.cap_add),
-        "cap_drop": list(container.cap_drop),
-        "security_opt": ["no-new-privileges"] if container.no_new_privileges else None,
-        "privileged": container.privileged,
-        "read_only": container.read_only,
-        "nano_cpus": container.nano_cpus,
-        "mem_limit": container.memory,
-    }
-
-
-def _requests(container: Container) -> list[DeviceRequest]:
-    if container.driver is None:
-        return []
-    wanted = list(container.device_ids)
-    return [DeviceRequest(driver=container.driver, device_ids=wanted, capabilities=[[CAPABILITY]])]
-
-
 def _follow(container: Made, output: _Output, prefix: bytes, index: int, events: _Events) -> None:
     """Its output, and at last its end, come from a thread."""
 
     def follow() -> None:
         try:
-            _copy(output, prefix)
+            copy(output, prefix)
             events.put(_Ended(index=index, status=int(container.wait()["StatusCode"])))
         except Exception as error:
             events.put(_Ended(index=index, status=1, trouble=error))
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-def _copy(output: _Output, prefix: bytes) -> None:
-    out, err = _writer(sys.stdout.buffer, prefix), _writer(sys.stderr.buffer, prefix)
-    for said, complained in output:
-        out(said or b"")
-        err(complained or b"")
-    out(b"", True)
-    err(b"", True)
-
-
-def _writer(stream: BinaryIO, prefix: bytes) -> Callable[..., None]:
-    """Writes what comes; with a prefix, whole lines only, so that those of several nodes do not mix."""
-    rest = b""
-
-    def write(data: bytes, last: bool = False) -> None:
-        nonlocal rest
-        if prefix:
-            *lines, rest = (rest + data).split(b"\n")
-            lines, rest = ([*lines, rest], b"") if last and rest else (lines, rest)
-            data = b"".join(prefix + line + b"\n" for line in lines)
-        if data:
-            stream.write(data)
-            stream.flush()
-
-    return write
 
 
 @contextlib.contextmanager
@@ -226,10 +188,13 @@ def _signals(events: _Events) -> Iterator[None]:
 
 
 def _await_all(containers: list[Made], events: _Events) -> int:
-    running, failed = set(range(len(containers))), 0
+    running, failed, interrupts = set(range(len(containers))), 0, 0
     while running:
         event = events.get()
         if isinstance(event, signal.Signals):
+            interrupts += event is signal.SIGINT
+            if interrupts == INTERRUPTS:
+                return KILLED
             _forward(event, [containers[index] for index in running])
             continue
         running.discard(event.index)
@@ -285,10 +250,17 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
     """The daemon's refusals as ContainersErrors, with the way out where it is known."""
     try:
         yield
-    except (DockerException, RequestException) as error:
+    except Timeout:
+        raise ContainersError(
+            f"k8sel: the Docker daemon did not answer for {ANSWER_SECONDS:g} s: it is overloaded, or hangs. "
+            "Hint: `docker ps -a` shows what it may have started meanwhile; docker rm -f {name}".format(**hints)
+        ) from None
+    except DockerException as error:
         said = _brief(error)
         way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in said.lower()), "")
         raise ContainersError(f"k8sel: the Docker daemon refused: {said.rstrip('.')}.{way}") from None
+    except RequestException as error:
+        raise ContainersError(f"k8sel: the Docker daemon went away: {_brief(error)}. Hint: see its log") from None
 
 
 def _brief(error: Exception) -> str:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from k8sel import accelerators
 from k8sel.accelerators import Row
+from k8sel.entrypoint.masks import BY_NUMBER
 from k8sel.plan import Devices, Fragment, Rank
 from k8sel.rules.quantity import whole
 from k8sel.spec import Accelerator
@@ -99,6 +100,9 @@ def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> 
 
 
 def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]:
+    """By position; nothing where a mask holds what only a look at the devices can say."""
+    if row.mask_value in BY_NUMBER:
+        return {}
     listed = positions if row.mask_ordered else tuple(sorted(positions))
     return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def this() -> Machine:
 
 def find(row: Row) -> Found:
     """This machine's devices of ``row``, as the entrypoint finds them."""
-    return discovery.find(row.discovery, this())
+    return discovery.find(row.discovery, this(), os.environ)
 
 
 def look(row: Row) -> Seen:
@@ -90,9 +91,15 @@ def groups(paths: Iterable[str]) -> dict[str, int]:
 
 def _of_vendor(row: Row, pattern: str, root: str) -> list[str]:
     placed = []
-    for node in map(str, Path(root + "/").glob(pattern[1:])):
-        device = Path(f"{root}/sys/class/drm", Path(node).name, "device")
-        vendor = device / "vendor"
-        if vendor.exists() and vendor.read_text().strip() == row.docker_pci_vendor:
-            placed.append((discovery.pci_order(device.resolve().name), node.removeprefix(root)))
-    return [node for _, node in sorted(placed)]
+    for node in Path(root + "/").glob(pattern[1:]):
+        device = f"{root}/sys/class/drm/{node.name}/device"
+        if machine.read(device, "vendor") == row.docker_pci_vendor:
+            placed.append((_address(device), int(re.sub(r"\D", "", node.name)), str(node).removeprefix(root)))
+    return [node for *_, node in sorted(placed)]
+
+
+def _address(device: str) -> tuple[int, ...]:
+    """What the kernel says of a device's place; partitions of one device share it."""
+    pairs = (line.partition("=") for line in machine.read(device, "uevent").splitlines())
+    address = next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), "")
+    return discovery.pci_order(address) if address else ()

@@ -77,14 +77,15 @@ def _twice(first: Location, second: Location, name: str) -> Problem:
     return replace(duplicate(("metadata", "name"), message, hint), location=second)
 
 
-def text(file: str) -> bytes:
-    """What is in ``file``; - is standard input."""
+def text(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> bytes:
+    """What is in ``file``; - is standard input. ``absent``: what to do where there is none."""
     if file == "-":
         return _standard_input()
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        hint = _nearest_file(file) or _READ_HINTS.get(error.errno or 0, "name a file that can be read")
+        hints = {**_READ_HINTS, errno.ENOENT: absent}
+        hint = _nearest_file(file) or hints.get(error.errno or 0, "name a file that can be read")
         raise usage(f"{bare(file)} cannot be read: {error.strerror}", hint) from None
 
 

@@ -10,7 +10,7 @@ from k8sel.cluster.apply import Applied, Options, apply, pod_security
 from k8sel.cluster.connect import connect
 from k8sel.cluster.delete import Deleted, delete
 from k8sel.cluster.follow import Outcome, wait
-from k8sel.cluster.jobs import JobRef
+from k8sel.cluster.jobs import JobRef, variable
 from k8sel.cluster.logs import LogLine, logs
 from k8sel.cluster.pods import Failure, PodStatus
 from k8sel.cluster.refusal import Refusal
@@ -36,5 +36,6 @@ __all__ = [
     "logs",
     "pod_security",
     "status",
+    "variable",
     "wait",
 ]

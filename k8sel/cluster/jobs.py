@@ -72,6 +72,15 @@ def find_job(cluster: Cluster, ref: JobRef) -> LiveJob | None:
     return found[0] if found else None
 
 
+def variable(cluster: Cluster, ref: JobRef, name: str) -> str | None:
+    """The value that the job's containers are started with; None where none of them has it."""
+    job = get_job(cluster, ref)
+    replicas = (job.object["spec"].get(job.kind.replica_specs) or {}).values()
+    containers = (each for replica in replicas for each in replica["template"]["spec"]["containers"])
+    entries = (each for container in containers for each in container.get("env", []))
+    return next((each.get("value") for each in entries if each["name"] == name), None)
+
+
 def not_found(cluster: Cluster, ref: JobRef) -> ClusterError:
     """That there is no such job, and how to see which there are; or that there cannot be any."""
     missing = [trouble.missing_kind(cluster, kind) for kind in _kinds(ref)]

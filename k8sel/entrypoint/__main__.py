@@ -67,6 +67,7 @@ def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     if _unasked(environ):
         launch.become(program, command, environ)
     expectation = expect.read(environ, command)
+    environ = expect.handed_on(expectation, environ)
     here = machine.under(environ.get("K8SEL_ROOT", ""))
     if mode == "gate":
         from k8sel.entrypoint import gate
@@ -75,7 +76,8 @@ def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     else:
         from k8sel.entrypoint import node
 
-        environ = (node.start_rank if mode == "rank" else node.start_node)(expectation, here, environ)
+        start = node.start_rank if mode == "rank" else node.start_node
+        environ = start(expectation, here, environ, program)
     launch.become(program, command, environ)
 
 

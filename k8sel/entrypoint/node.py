@@ -13,17 +13,17 @@ from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.survey import settle, survey
 
 
-def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, str]:
+def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     seen = survey(expectation, machine, environ)
     settle(seen, expectation)
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
     threads = _threads(expectation, machine, bound=False)
-    return summary.write(seen, expectation, machine, each, {**environ, **everything, **_omp(environ, threads)})
+    return summary.write(seen, expectation, each, {**environ, **everything, **_omp(environ, threads)}, program)
 
 
-def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, str]:
+def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
     """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
     from k8sel.entrypoint import ranks, tables
 
@@ -33,6 +33,8 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
     if started != planned:
         problem = f"{planned} processes expected on this node, the launcher started {started}"
         seen = replace(seen, problems=[*seen.problems, problem])
+    if rank["LOCAL_RANK"] != "0":
+        seen = replace(seen, notes=[])  # the node's first has said them
     settle(seen, expectation)
     each = [process for process in processes(seen, expectation) if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
@@ -40,9 +42,8 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
             [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
     threads = _threads(expectation, machine, bound=True)
-    return summary.write(
-        seen, expectation, machine, each, {**environ, **each[0].variables, **rank, **_omp(environ, threads)}
-    )
+    environ = {**environ, **each[0].variables, **rank, **_omp(environ, threads)}
+    return summary.write(seen, expectation, each, environ, program)
 
 
 def _threads(expectation: Expectation, machine: Machine, bound: bool) -> int:

@@ -40,4 +40,5 @@ def variables(positions: tuple[int, ...], seen: Survey, expectation: Expectation
         return seen.hidden
     if not positions:  # going on (check: warn) without the devices asked for is not with all the others
         return dict(seen.row.maskHide)
-    return masks.variables(seen.row, expectation.order, positions, seen.found.devices)
+    mask = masks.variables(seen.row, expectation.order, positions, seen.found.devices)
+    return {**seen.found.counting, **mask}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from k8sel.entrypoint import cpus, discovery, report
+from k8sel.entrypoint import cpus, discovery, libraries, report
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import Process
@@ -17,25 +17,33 @@ if TYPE_CHECKING:
 
 
 def write(
-    seen: Survey, expectation: Expectation, machine: Machine, each: list[Process], environ: dict[str, str]
+    seen: Survey, expectation: Expectation, each: list[Process], environ: dict[str, str], program: str
 ) -> dict[str, str]:
-    """Prints the summary and the receipt, and hands ``environ`` on."""
+    """Prints the summary and the receipt of what ``program`` gets, and hands ``environ`` on."""
     gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, seen, expectation)}" for process in each)
-    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}")
+    unchecked = f"; not checked: {', '.join(seen.unchecked)}" if seen.unchecked else ""
+    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}{unchecked}")
     report.receipt(
         {
             "node": seen.name,
             "job": expectation.job,
             "jobFile": expectation.job_file,
+            "nodes": expectation.nodes,
+            "processesPerNode": expectation.processes_per_node,
+            "mode": "rank" if "LOCAL_RANK" in environ else "node",
             "accelerator": seen.row.name,
             "how": seen.found.how,
             "driver": seen.found.driver,
+            "runtime": seen.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
+            "libraries": libraries.versions(program, environ),
+            "check": expectation.check,
+            "notChecked": seen.unchecked,
             "rank": environ.get("RANK"),
             "threads": environ["OMP_NUM_THREADS"],
-            "numaNodes": cpus.numa_nodes(machine),
+            "numaNodes": cpus.numa_nodes(seen.machine),
             "mask": {name: environ.get(name) for name in each[0].variables},
-            "ranks": [_receipt_of(process, seen, expectation, machine) for process in each],
+            "ranks": [_receipt_of(process, seen, expectation) for process in each],
         }
     )
     return environ
@@ -44,7 +52,7 @@ def write(
 def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:
     """``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
     if seen.hidden:
-        return "no device"
+        return f"the machine's own {seen.row.name} device" if seen.found.devices else "no device"
     if not process.own:
         return f"no {seen.row.name} device"
     of = f" of {len(seen.found.devices)}" if seen.found.how else ""
@@ -53,7 +61,7 @@ def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:
 
 
 def _one(position: int, of: str, device: Device) -> str:
-    return ", ".join([f"device {position}{of}", *(part for part in (device.uuid, device.pci) if part)])
+    return ", ".join([f"device {position}{of}", *(part for part in (device.uuid, device.pci, device.part) if part)])
 
 
 def _device(position: int, seen: Survey, expectation: Expectation) -> Device:
@@ -63,12 +71,22 @@ def _device(position: int, seen: Survey, expectation: Expectation) -> Device:
     return seen.found.devices[position]
 
 
-def _receipt_of(process: Process, seen: Survey, expectation: Expectation, machine: Machine) -> dict[str, Any]:
+def _receipt_of(process: Process, seen: Survey, expectation: Expectation) -> dict[str, Any]:
     devices = [_device(position, seen, expectation) for position in process.own]
     return {
         "localRank": process.local_rank,
         "positions": process.own,
-        "devices": [
-            {"uuid": device.uuid, "pci": device.pci, "numa": discovery.numa_node(device, machine)} for device in devices
-        ],
+        "devices": [_described(device, seen.machine) for device in devices],
+    }
+
+
+def _described(device: Device, machine: Machine) -> dict[str, Any]:
+    numa = discovery.numa_node(device, machine)
+    return {
+        "uuid": device.uuid,
+        "pci": device.pci,
+        "part": device.part,
+        "name": device.name,
+        "memory": device.memory,
+        "numa": numa,
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint import check, discovery, masks, report, tables
+from k8sel.entrypoint import check, discovery, masks, report, surroundings, tables
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine, node_name
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import record
+from k8sel.entrypoint.record import record, replace
 from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.tables import Row
 
@@ -16,38 +16,54 @@ class Survey:
     """What one node has, and what speaks against starting there."""
 
     name: str
+    machine: Machine
     row: Row
     found: Found
     problems: list[str]
     notes: list[str]
     hidden: dict[str, str]  # variables that hide every vendor's devices: set when the job asks for none
+    unchecked: list[str]  # fields of the job file that nobody compared
 
 
 def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> Survey:
-    """Looks for the expected devices. Raises Stop for an accelerator that no row describes."""
+    """Looks for what is expected. Raises Stop for an accelerator that no row describes."""
     rows = tables.accelerators()
-    name = node_name(environ)
     row = rows.get(expectation.accelerator)
     if row is None:
+        name = node_name(environ)
         raise Stop([f"node {name}: accelerator {expectation.accelerator} is none of {', '.join(sorted(rows))}"])
     if row.maskEnv is None or not expectation.devices:
-        return _without_devices(expectation, rows, row, machine, environ)
+        seen = _without_devices(expectation, rows, row, machine, environ)
+    else:
+        seen = _with_devices(expectation, row, machine, environ)
+    return seen if expectation.check == "off" else _with_surroundings(seen, expectation, environ)
+
+
+def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ: dict[str, str]) -> Survey:
+    name = node_name(environ)
     if expectation.check == "off":
-        return Survey(name, row, Found(), [], [f"nothing was checked (check: off), {_unlooked(row)}"], {})
-    found = discovery.find(row.discovery, machine)
+        note = f"nothing was checked (check: off), {check.unlooked(row)}"
+        return Survey(name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)])
+    found = discovery.find(row.discovery, machine, environ)
     problems = check.problems(expectation, row, found, environ)
-    return Survey(name, row, found, problems, _notes(row, found, expectation), {})
+    unknown = check.unknown(expectation, row, found)
+    notes = [*found.notes, *dict.fromkeys(text for _, text in unknown)]
+    return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown])
 
 
-def _notes(row: Row, found: Found, expectation: Expectation) -> list[str]:
-    if found.how:
-        product = expectation.product and not found.named
-        return [*found.notes, *([f"{found.how} does not say a product: it was not checked"] if product else [])]
-    return [f"{row.name} devices cannot be checked by this version: nothing was looked at, {_unlooked(row)}"]
+def _with_surroundings(seen: Survey, expectation: Expectation, environ: dict[str, str]) -> Survey:
+    here = surroundings.look(seen.row, seen.machine, environ)
+    unknown = surroundings.unknown(expectation, here)
+    return replace(
+        seen,
+        problems=[*seen.problems, *surroundings.problems(expectation, here)],
+        notes=[*seen.notes, *surroundings.notes(expectation, seen.row, here, len(seen.found.devices)), *unknown],
+        unchecked=[*seen.unchecked, *(_shared(expectation) if unknown else [])],
+    )
 
 
-def _unlooked(row: Row) -> str:
-    return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
+def _shared(expectation: Expectation) -> list[str]:
+    return [] if expectation.shared_memory is None else ["sharedMemory"]
 
 
 def _without_devices(
@@ -60,7 +76,15 @@ def _without_devices(
         for name, value in hidden.items()
         if expectation.check != "off" and environ.get(name, value) != value
     ]
-    return Survey(node_name(environ), row, Found((), "none asked for"), problems, _all_nodes(rows, machine), hidden)
+    unchecked = _shared(expectation) if expectation.check == "off" else []
+    notes = _all_nodes(rows, machine)
+    return Survey(node_name(environ), machine, row, _built_in(row, machine), problems, notes, hidden, unchecked)
+
+
+def _built_in(row: Row, machine: Machine) -> Found:
+    """A device that is a part of the machine: nothing allots it or masks it, so it is used without being asked for."""
+    found = discovery.find(row.discovery, machine) if row.maskEnv is None else Found()
+    return found if found.devices else Found((), "none asked for")
 
 
 def _all_nodes(rows: dict[str, Row], machine: Machine) -> list[str]:
@@ -79,5 +103,5 @@ def settle(seen: Survey, expectation: Expectation) -> None:
         raise Stop(messages)
     for message in messages:
         report.say(f"{message} (check: {expectation.check}, going on)")
-    for note in seen.notes:
-        report.say(f"node {seen.name}: note: {note}")
+    if seen.notes:
+        report.say(f"node {seen.name}: note: {'; '.join(seen.notes)}")

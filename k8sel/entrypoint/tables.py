@@ -24,9 +24,11 @@ class Row:
     ownedEnv: list[str]  # every variable that hides, orders or picks devices of this vendor
     discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and what else it is told
     maskEnv: str | None  # the variable that hides and orders devices for a process
-    maskValue: str | None  # what stands in the mask: uuid | index | module
+    maskValue: str | None  # what stands in the mask: uuid | index | module | range
     maskOrdered: bool  # whether the mask's order is the process's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
+    library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch
+    libraryNeeds: str | None  # what brings it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 

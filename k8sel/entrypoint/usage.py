@@ -18,9 +18,11 @@ What to find comes from K8SEL_EXPECT (JSON, written by k8sel), or by hand from:
   K8SEL_DEVICES       positions among them, for local ranks 0, 1, ...: 2,0 (default: all of K8SEL_COUNT, else 0)
   K8SEL_ORDER         how positions are counted: pci (default) or fastest (the driver's own)
   K8SEL_PRODUCT       allowed products in the node label's spelling, commas between them
-  K8SEL_CHECK         enforce (default), warn (say it and go on), off (no look; masks by position)
+  K8SEL_MEMORY        memory that each of them must have, at least: 40Gi
 
 Also read:
+  K8SEL_CHECK            enforce (default), warn (say it and go on), off (no look; masks by position); beside
+                         K8SEL_EXPECT it counts for this start instead of what the job says, and that is printed
   OMP_NUM_THREADS        is kept if set, and else written from the CPUs that this container may use
   K8SEL_NODE             this node's name in messages (default: the host's name)
   K8SEL_TERMINATION_LOG  where the message of a stop goes (default: /dev/termination-log, where there is one)

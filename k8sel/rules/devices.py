@@ -168,6 +168,15 @@ def _shares(job: JobFile) -> list[Sequence[int]]:
     return [devices[start : start + size] for start in range(0, len(devices), size)]
 
 
+def share_is_seen(job: JobFile, door: str) -> Iterator[Problem]:
+    """A mask that each process reads by its local rank gives it one device; a shorter one would leave ranks without."""
+    row, processes = _device_row(job), job.spec.processes_per_node or 1
+    isolated = job.spec.accelerator.isolation == "process" and job.spec.accelerator.devices
+    if row and isolated and processes > 1 and row.mask_value == "module":
+        message = f"a process finds its device in {row.mask_env} by its local rank: each has its own already"
+        yield forbidden((*HERE, "isolation"), message, "leave isolation out")
+
+
 def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
     row, order = _row(job), job.spec.accelerator.order or "pci"
@@ -246,6 +255,7 @@ RULES: tuple[Rule, ...] = (
     processes_fit,
     equal_shares,
     mask_order,
+    share_is_seen,
     order_is_known,
     resource_is_the_rows,
     host_allocation,

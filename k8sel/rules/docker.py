@@ -8,13 +8,13 @@ from typing import Any
 
 from k8sel.accelerators import ROWS
 from k8sel.errors import FieldPath, Problem
-from k8sel.rules.common import Rule, forbidden, warning
+from k8sel.rules.common import Rule, forbidden, required, warning
 from k8sel.spec import JobFile
 
-SECURITY = ("runAsUser", "runAsGroup", "supplementalGroups", "seccompProfile")
+BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
+SECURITY = (*BOTH_SECURITY, "supplementalGroups", "fsGroup", "sysctls")
 CONTAINER_SECURITY = (
-    *("runAsUser", "runAsGroup", "privileged", "capabilities", "readOnlyRootFilesystem", "allowPrivilegeEscalation"),
-    "seccompProfile",
+    *(*BOTH_SECURITY, "privileged", "capabilities", "readOnlyRootFilesystem", "allowPrivilegeEscalation"),
 )
 MOUNT = ("name", "mountPath", "readOnly", "subPath")
 RESOURCES = ("cpu", "memory")
@@ -75,6 +75,25 @@ def values_are_here(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 @_only_docker
+def security_is_whole(job: JobFile, door: str) -> Iterator[Problem]:
+    """The API server refuses these, too; here nobody else would look."""
+    for name, given in _contexts(job):
+        apparmor, sysctls = given.get("appArmorProfile"), given.get("sysctls")
+        if isinstance(apparmor, dict) and apparmor.get("type") == "Localhost" and "localhostProfile" not in apparmor:
+            path = ("spec", name, "appArmorProfile", "localhostProfile")
+            yield required(path, "type Localhost needs the name of a profile that this machine has loaded")
+        for index, sysctl in enumerate(sysctls if isinstance(sysctls, list) else ()):
+            for part in ("name", "value"):
+                if isinstance(sysctl, dict) and part not in sysctl:
+                    yield required(("spec", name, "sysctls", index, part), "a sysctl has a name and a value")
+
+
+def _contexts(job: JobFile) -> tuple[tuple[str, dict[str, Any]], ...]:
+    spec = job.spec
+    return ("podSecurityContext", spec.pod_security_context), ("securityContext", spec.security_context)
+
+
+@_only_docker
 def ignored_fields(job: JobFile, door: str) -> Iterator[Problem]:
     """What only a cluster can do is left out, and said."""
     for path, value in _clusters_own(job):
@@ -97,8 +116,10 @@ def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
     yield ("policy", "backoffLimit"), policy.backoff_limit
     yield ("policy", "activeDeadlineSeconds"), policy.active_deadline_seconds
     yield ("policy", "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished
-    yield from _others(("podSecurityContext",), spec.pod_security_context, SECURITY)
-    yield from _others(("securityContext",), spec.security_context, CONTAINER_SECURITY)
+    for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
+        yield from _others((name,), given, known)
+        # A file in the kubelet's own folder; Docker's own profile holds instead.
+        yield (name, "seccompProfile", "localhostProfile"), "localhostProfile" in (given.get("seccompProfile") or ())
     yield from _others(("resources",), spec.resources, RESOURCES)
     for index, mount in enumerate(spec.volume_mounts):
         yield from _others(("volumeMounts", index), mount, MOUNT)
@@ -115,5 +136,6 @@ RULES: tuple[Rule, ...] = (
     nodes_share_a_network,
     volumes_are_here,
     values_are_here,
+    security_is_whole,
     ignored_fields,
 )

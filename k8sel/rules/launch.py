@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from k8sel.accelerators import ROWS
+from k8sel.entrypoint.masks import BY_NUMBER
 from k8sel.errors import Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.rules.common import Rule, as_list, forbidden, invalid, quote, required, warning
@@ -126,6 +128,15 @@ def checks_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
         yield forbidden(("spec", "entrypoint", "check"), message, "leave check out, or mode: configMap")
 
 
+def masks_need_the_entrypoint(job: JobFile, door: str) -> Iterator[Problem]:
+    """Without it, a mask is written by position; some hold what only a look at the devices can say."""
+    row = ROWS.get(job.spec.accelerator.type)
+    bare = job.spec.entrypoint.mode == "none" and job.spec.accelerator.devices
+    if row and bare and row.mask_value in BY_NUMBER:
+        message = f"{row.mask_env} does not hold positions, and only the entrypoint sees what they stand for"
+        yield invalid(("spec", "entrypoint", "mode"), message, "mode: configMap")
+
+
 def ssh_settings(job: JobFile, door: str) -> Iterator[Problem]:
     """ssh's options are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
@@ -154,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     no_launcher_options,
     shares_need_the_entrypoint,
     checks_need_the_entrypoint,
+    masks_need_the_entrypoint,
     ssh_settings,
     processes_have_cpus,
 )

@@ -23,6 +23,20 @@ _USER: dict[tuple[str, ...], type] = {
     ("runAsNonRoot",): bool,
     ("seccompProfile",): dict,
     ("seccompProfile", "type"): str,
+    ("appArmorProfile",): dict,
+    ("appArmorProfile", "type"): str,
+    ("appArmorProfile", "localhostProfile"): str,
+    ("seLinuxOptions",): dict,
+}
+_POD: dict[tuple[str, ...], type] = {
+    **_USER,
+    ("fsGroup",): int,
+    ("supplementalGroups",): list,
+    ("supplementalGroups", _EACH): int,
+    ("sysctls",): list,
+    ("sysctls", _EACH): dict,
+    ("sysctls", _EACH, "name"): str,
+    ("sysctls", _EACH, "value"): str,
 }
 _CONTAINER: dict[tuple[str, ...], type] = {
     **_USER,
@@ -47,7 +61,7 @@ _AFFINITY: dict[tuple[str, ...], type] = {
 def known_forms(job: JobFile, door: str) -> Iterator[Problem]:
     """What k8sel reads is what it takes it for."""
     for field, whole, forms in (
-        ("podSecurityContext", job.spec.pod_security_context, _USER),
+        ("podSecurityContext", job.spec.pod_security_context, _POD),
         ("securityContext", job.spec.security_context, _CONTAINER),
         ("affinity", job.spec.affinity, _AFFINITY),
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ MEBIBYTE = 2**20
 UNLIMITED = -1
 # What NVIDIA's own images ask for, and collective libraries of other vendors need as well: memory that they pin.
 ULIMITS = (("memlock", UNLIMITED), ("stack", 64 * MEBIBYTE))
+CDI = "cdi"  # the driver of requests for CDI devices: moby/moby daemon/cdi.go
+APPARMOR = {"Unconfined": "apparmor=unconfined", "Localhost": "apparmor={localhostProfile}"}
 
 
 class Mount(Struct, frozen=True, kw_only=True):
@@ -37,6 +39,19 @@ class Host(Struct, frozen=True, kw_only=True):
     entrypoint: str | None  # the folder with the entrypoint; None: it is built in
     nodes: Mapping[str, tuple[str, ...]]  # the table's pattern -> this machine's device nodes, in the order that counts
     groups: Mapping[str, int]  # device node -> the group that may use it
+    order: tuple[int, ...] = ()  # the vendor's number of each device, in the order that counts; (): the same
+    cdi: Mapping[int, str] | None = None  # device -> the name of the CDI device that brings it; None: not by CDI
+    root: str = ""  # the folder below which the nodes are, in tests
+
+
+class _Exposure(Struct, frozen=True, kw_only=True):
+    """How chosen devices enter a container."""
+
+    driver: str | None = None
+    device_ids: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    runtime: str | None = None
+    env: Mapping[str, str] = {}
 
 
 class Container(Struct, frozen=True, kw_only=True):
@@ -47,13 +62,14 @@ class Container(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     env: Mapping[str, str]
     driver: str | None  # of the request for `device_ids`
-    device_ids: tuple[str, ...]  # the host's numbers, ascending
-    devices: tuple[str, ...]  # device nodes
+    device_ids: tuple[str, ...]  # the host's numbers, ascending, or CDI names
+    devices: tuple[str, ...]  # device nodes, each as NODE or as SOURCE:NODE
     runtime: str | None
     shm_size: int | None
     ulimits: tuple[tuple[str, int], ...]
     mounts: tuple[Mount, ...]
     user: str | None
+    not_root: bool  # the image's own user, if it is to be that, must be another
     group_add: tuple[str, ...]
     workdir: str | None
     network: str | None  # None: Docker's own default
@@ -61,7 +77,8 @@ class Container(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str]
     cap_add: tuple[str, ...]
     cap_drop: tuple[str, ...]
-    no_new_privileges: bool
+    security_opt: tuple[str, ...]
+    sysctls: Mapping[str, str]
     privileged: bool
     read_only: bool
     nano_cpus: int | None
@@ -71,32 +88,35 @@ class Container(Struct, frozen=True, kw_only=True):
 def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
     """The container of ``node``."""
     numbers = exposed(plan, node)
-    variables = _env(plan, row, node, numbers)
     nodes = _device_nodes(row, numbers, host)
+    way = _exposure(row, numbers, nodes, host)
+    variables = _env(plan, row, node, way)
     limits: Mapping[str, str] = plan.container.get("resources", {}).get("limits", {})
-    security: Mapping[str, Any] = plan.container.get("securityContext", {})
+    security: Mapping[str, Any] = {**plan.pod.get("securityContext", {}), **plan.container.get("securityContext", {})}
     shared = amount(plan.shared_memory) if plan.shared_memory else None
     return Container(
         name=node.name,
         image=plan.image,
         command=tuple(_word(word, variables) for word in plan.command),
         env=variables,
-        driver=row.docker_driver if numbers else None,
-        device_ids=tuple(map(str, numbers)) if row.docker_driver else (),
-        devices=nodes,
-        runtime=row.docker_runtime if numbers else None,
+        driver=way.driver,
+        device_ids=way.device_ids,
+        devices=way.devices,
+        runtime=way.runtime,
         shm_size=int(shared) if shared else None,
         ulimits=ULIMITS if numbers else (),
         mounts=_mounts(plan, host),
-        user=_user(plan),
-        group_add=_groups(plan, nodes, host),
+        user=_user(security),
+        not_root=security.get("runAsNonRoot") is True and security.get("runAsUser") is None,
+        group_add=_groups(security, nodes, host),
         workdir=plan.container.get("workingDir"),
         network=_network(plan),
         init=True,  # or a program without a handler for SIGTERM, as process 1, would never get one
         labels=plan.labels,
-        cap_add=tuple(security.get("capabilities", {}).get("add", ())),
+        cap_add=_each_once(security.get("capabilities", {}).get("add", ()), row.docker_cap_add if numbers else ()),
         cap_drop=tuple(security.get("capabilities", {}).get("drop", ())),
-        no_new_privileges=security.get("allowPrivilegeEscalation") is False,
+        security_opt=tuple(_security_options(security)),
+        sysctls={each["name"]: each["value"] for each in security.get("sysctls", ())},
         privileged=bool(security.get("privileged")),
         read_only=bool(security.get("readOnlyRootFilesystem")),
         nano_cpus=_scaled(limits.get("cpu"), 10**9),
@@ -118,13 +138,31 @@ def _network(plan: JobPlan) -> str | None:
     return own_network(plan) or ("host" if plan.pod.get("hostNetwork") else None)
 
 
-def _env(plan: JobPlan, row: Row, node: Node, numbers: tuple[int, ...]) -> dict[str, str]:
+def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: Host) -> _Exposure:
+    """By CDI where that is wanted, else as the row says."""
+    if not numbers:
+        return _Exposure()
+    if host.cdi is not None:
+        return _Exposure(driver=CDI, device_ids=tuple(host.cdi[number] for number in numbers))
+    if row.docker_runtime:
+        return _Exposure(runtime=row.docker_runtime, env=exposing(row, sorted(_vendors_own(numbers, host))))
+    requested = tuple(map(str, numbers)) if row.docker_driver else ()
+    devices = tuple(f"{host.root}{node}:{node}" if host.root else node for node in nodes)
+    return _Exposure(driver=row.docker_driver, device_ids=requested, devices=devices)
+
+
+def _vendors_own(numbers: Iterable[int], host: Host) -> Iterable[int]:
+    """The runtime's numbers; one that the machine does not have keeps its own, for the entrypoint to miss."""
+    return (host.order[number] if number < len(host.order) else number for number in numbers)
+
+
+def _env(plan: JobPlan, row: Row, node: Node, way: _Exposure) -> dict[str, str]:
     """The variables of a node; the group's are those that the operator would have given."""
     expectation = {VARIABLE: plan.expectation.to_json()} if plan.entrypoint_mode != "none" else {}
     values = {**env.resolve(plan.env), **_group(plan, node), **expectation}
-    if numbers:  # a device request writes the variable itself, and without a runtime that reads it, it says nothing
+    if plan.devices.exposed:  # the way writes the variable itself, or nothing reads it
         values.pop(row.exposure_env or "", None)
-        values |= {**row.docker_env, **(exposing(row, numbers) if row.docker_runtime else {})}
+        values |= {**row.docker_env, **way.env}
     return values
 
 
@@ -179,19 +217,39 @@ def _mount(path: str, mount: Fragment) -> Mount:
     return Mount(source=below, target=mount["mountPath"], read_only=bool(mount.get("readOnly")))
 
 
-def _user(plan: JobPlan) -> str | None:
+def _user(security: Fragment) -> str | None:
     """User and group, as numbers; the image's own where the file names none."""
-    both = {**plan.pod.get("securityContext", {}), **plan.container.get("securityContext", {})}
-    user, group = both.get("runAsUser"), both.get("runAsGroup")
+    user, group = security.get("runAsUser"), security.get("runAsGroup")
     if user is None:
         return None
     return str(user) if group is None else f"{user}:{group}"
 
 
-def _groups(plan: JobPlan, nodes: Iterable[str], host: Host) -> tuple[str, ...]:
-    """The file's, and those that the nodes belong to: a program that is not root's opens them as their group."""
-    given = plan.pod.get("securityContext", {}).get("supplementalGroups", ())
-    return tuple(dict.fromkeys(str(group) for group in (*given, *(host.groups[n] for n in nodes if n in host.groups))))
+def _groups(security: Fragment, nodes: Iterable[str], host: Host) -> tuple[str, ...]:
+    """The file's, and those that the nodes belong to: a program that is not root's opens them as their group.
+
+    Of an fsGroup no more is left than that: a folder of the host's keeps its owner on Kubernetes, too.
+    """
+    own = [security["fsGroup"]] if "fsGroup" in security else []
+    needed = (host.groups[node] for node in nodes if node in host.groups)
+    return _each_once(map(str, (*security.get("supplementalGroups", ()), *own, *needed)))
+
+
+def _security_options(security: Fragment) -> Iterator[str]:
+    """What a container runtime's own profile means for a pod is Docker's default, and not said."""
+    seccomp, apparmor = security.get("seccompProfile", {}), security.get("appArmorProfile", {})
+    if security.get("allowPrivilegeEscalation") is False:
+        yield "no-new-privileges"
+    if seccomp.get("type") == "Unconfined":
+        yield "seccomp=unconfined"
+    if apparmor.get("type") in APPARMOR:
+        yield APPARMOR[apparmor["type"]].format(**apparmor)
+    for part, value in security.get("seLinuxOptions", {}).items():
+        yield f"label={part}:{value}"
+
+
+def _each_once(*given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for words in given for word in words))
 
 
 def _scaled(quantity: str | None, unit: int) -> int | None:

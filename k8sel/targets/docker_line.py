@@ -7,7 +7,7 @@ import io
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from k8sel.targets.docker import Container, Mount
+from k8sel.targets.docker import CDI, Container, Mount
 
 
 def lines(containers: Sequence[Container], network: str | None) -> str:
@@ -44,7 +44,9 @@ def _options(container: Container) -> Iterator[str]:
 
 
 def _device_options(container: Container) -> Iterator[str]:
-    if container.driver:
+    if container.driver == CDI:
+        yield from _each("--device", container.device_ids)
+    elif container.driver:
         yield from ("--gpus", _csv([f"driver={container.driver}", "device=" + ",".join(container.device_ids)]))
     yield from _given("--runtime", container.runtime)
     yield from _each("--device", container.devices)
@@ -54,7 +56,8 @@ def _limits(container: Container) -> Iterator[str]:
     yield from ["--privileged"] if container.privileged else []
     yield from _each("--cap-drop", container.cap_drop)
     yield from _each("--cap-add", container.cap_add)
-    yield from ["--security-opt", "no-new-privileges"] if container.no_new_privileges else []
+    yield from _each("--security-opt", container.security_opt)
+    yield from _each("--sysctl", _pairs(container.sysctls.items()))
     yield from ["--read-only"] if container.read_only else []
     if container.nano_cpus is not None:
         yield from ("--cpus", f"{container.nano_cpus / 10**9:g}")

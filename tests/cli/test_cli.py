@@ -17,6 +17,7 @@ QUOTED = """\
 """
 COMMANDS = [
     "init",
+    "from",
     "schema",
     "validate",
     "plan",
@@ -28,6 +29,7 @@ COMMANDS = [
     "run",
     "docker",
     "devices",
+    "receipt",
 ]
 
 

@@ -61,7 +61,6 @@ def test_the_list_is_in_the_order_that_job_files_count(box: Box) -> None:
         "xpu: Intel GPU (XPU): 1 device by /dev/dri\n"
         "INDEX  PCI           UUID  PRODUCT  MEMORY  NUMA\n"
         "0      0000:00:02.0  -     -        -       -\n"
-        "note: cards are counted; a driver with ZE_FLAT_DEVICE_HIERARCHY=FLAT (Max series: unless set) counts tiles\n"
     )
 
 

@@ -221,6 +221,7 @@ def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:
     for kind in ("auto", "mps"):
         done = run("-", env={**CLEAN, "K8SEL_ROOT": str(mac.root)}, text=job("echo", "ran", accelerator={"type": kind}))
         assert (done.returncode, done.stdout) == (0, "ran\n")
+        assert "local rank 0 -> the machine's own mps device; OMP_NUM_THREADS=" in done.stderr
         assert ("note: auto is mps on this machine: 1 mps device by uname." in done.stderr) == (kind == "auto")
 
     elsewhere = {**CLEAN, "K8SEL_ROOT": str(box.root)}

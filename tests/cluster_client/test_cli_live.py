@@ -44,6 +44,9 @@ def test_a_job_from_apply_to_delete(cluster: Box, namespace: str, job: Path) -> 
     assert cluster.k8sel("apply", str(job)).stdout.count("unchanged") == 2
     assert "shown-master-0 | from the job\n" in cluster.k8sel("logs", str(job)).stdout
     assert "Succeeded" in cluster.k8sel("status", "shown", "-n", namespace).stdout
+    for name in ("shown", str(job)):
+        receipt = cluster.k8sel("receipt", name, "-n", namespace)
+        assert (receipt.stderr, receipt.stdout.splitlines()[1].split()[:3]) == ("", ["shown-master-0", "0", "0"])
     assert f"PyTorchJob {namespace}/shown deleted" in cluster.k8sel("delete", str(job)).stdout
     gone = cluster.k8sel("status", "shown", "-n", namespace, check=False)
     assert gone.returncode == 1

@@ -34,9 +34,10 @@ class Docker:
         assert done.returncode == 0 or not check, done.stderr
         return done
 
-    def k8sel(self, *options: str, text: str) -> Done:
-        """`k8sel docker OPTIONS -` for the job file ``text``; nothing is left behind."""
-        done = subprocess.run(command(*options), input=text, env=self.env, capture_output=True, text=True, check=False)
+    def k8sel(self, *options: str, text: str, root: Path | None = None) -> Done:
+        """`k8sel docker OPTIONS -` for the job file ``text``, on the machine below ``root``; nothing is left behind."""
+        env = {**self.env, **({"K8SEL_ROOT": str(root)} if root else {})}
+        done = subprocess.run(command(*options), input=text, env=env, capture_output=True, text=True, check=False)
         assert self("ps", "-aq").stdout == ""
         return done
 

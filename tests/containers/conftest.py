@@ -1,17 +1,18 @@
-"""The tests' own daemon, with the cluster's base image loaded, and k8sel's image built on it."""
+"""The tests' own daemons, with the cluster's base image loaded, and k8sel's image built on it."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import unavailable
 
 from cluster import machine
-from containers import daemon
+from containers import daemon, hosts
 from containers.client import BASE, Docker
 
 ROOT = Path(__file__).parents[2]
@@ -19,24 +20,51 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def docker_daemon(fake_nvml: Path) -> Iterator[Docker]:
-    """A real daemon, with Debian and Python in it as an image."""
+    """A real daemon, Debian's, with Debian and Python in it as an image."""
+    with _running(fake_nvml, "dockerd") as docker:
+        yield docker
+
+
+@pytest.fixture(scope="session")
+def cdi_daemon(fake_nvml: Path, host: Path) -> Iterator[Docker]:
+    """A newer one, which knows CDI, and takes the specs of the machine that ``host`` lays out."""
+    _have("build", "dockerd")
+    with _running(fake_nvml, str(machine.CACHE / "bin" / "dockerd"), f"--cdi-spec-dir={host}/etc/cdi") as docker:
+        yield docker
+
+
+@contextmanager
+def _running(fake_nvml: Path, program: str, *options: str) -> Iterator[Docker]:
     lacking = daemon.lacking()
     if lacking:
         unavailable(f"no Docker daemon: {lacking}")
-    with machine.locked("up.lock"):
-        try:
-            machine.script("images")
-        except RuntimeError as error:
-            unavailable(f"no base image: {error}")
+    _have("images")
     # Not pytest's own folder: a socket's path is short (108 bytes), and a daemon's data is not kept.
     with (
         tempfile.TemporaryDirectory(prefix="k8sel-", ignore_cleanup_errors=True) as folder,
-        daemon.running(Path(folder), fake_nvml) as address,
+        daemon.running(Path(folder), fake_nvml, program, *options) as address,
     ):
         docker = Docker(address, Path(folder, "hook"))
         for name in ("base", "nopython"):
             docker("load", "-qi", str(machine.CACHE / "images" / f"{name}.tar"))
         yield docker
+
+
+def _have(*script: str) -> None:
+    """What a script of the test cluster's makes, made."""
+    with machine.locked("up.lock"):
+        try:
+            machine.script(*script)
+        except RuntimeError as error:
+            unavailable(f"{' '.join(script)}: {error}")
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine with devices of every vendor, below a folder."""
+    root = tmp_path_factory.mktemp("host")
+    hosts.lay_out(root)
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HOOK = HERE / "nvidia-container-runtime-hook"
+RUNTIME = HERE / "runtime"
 SECONDS = 60
 PROGRAMS = {
     "dockerd": "docker.io",
@@ -32,19 +34,25 @@ def lacking() -> str:
 
 
 @contextmanager
-def running(folder: Path, library: Path) -> Iterator[str]:
-    """The address of a daemon that lives in ``folder``; it finds NVIDIA's hook, a stand-in, on its PATH."""
+def running(folder: Path, library: Path, program: str, *options: str) -> Iterator[str]:
+    """The address of a daemon that lives in ``folder``; the vendors' hook and runtimes are stand-ins."""
     hook = folder / "hook"
     hook.mkdir()
-    for file in (HOOK, library):
+    for file in (HOOK, RUNTIME, library):
         shutil.copy(file, hook)
-    (folder / "daemon.json").write_text("{}")
+    runtimes = {name: {"path": str(hook / RUNTIME.name)} for name in ("habana", "ascend")}
+    (folder / "daemon.json").write_text(json.dumps({"runtimes": runtimes}))
     address = f"unix://{folder}/sock"
     env = {**os.environ, "PATH": f"{hook}:{_path()}"}
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(
-            _command(folder, address), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env, start_new_session=True
+            [*_command(folder, address, program), *options],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            start_new_session=True,
         ) as daemon,
     ):
         try:
@@ -54,11 +62,11 @@ def running(folder: Path, library: Path) -> Iterator[str]:
             _end(daemon, folder)
 
 
-def _command(folder: Path, address: str) -> list[str]:
+def _command(folder: Path, address: str, program: str) -> list[str]:
     """Ends when the tests' process does, however that ends."""
     options = {"config-file": "daemon.json", "data-root": "data", "exec-root": "exec", "pidfile": "pid"}
     flags = [f"--{name}={folder / place}" for name, place in options.items()]
-    daemon = ["dockerd", *flags, "--group=root", f"--host={address}"]
+    daemon = [program, *flags, "--group=root", f"--host={address}"]
     apart = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net"]
     return [*apart, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *daemon]
 

@@ -80,6 +80,11 @@ def assert_ordered(ranks: list[Seen], nodes: tuple[str, str]) -> None:
     assert not set(ranks[0].nodes) & set(ranks[2].nodes), "two nodes hold the same device"
 
 
+def own_device(rank: Seen) -> str:
+    """The UUID of the device that a rank computes on, of those that it sees."""
+    return str(rank.mask).split(",")[rank.local_rank]
+
+
 def apply_and_wait(cluster: Cluster, namespace: str, file: str, timeout: int = 180) -> subprocess.CompletedProcess[str]:
     """`k8sel apply --wait` of a job file, whatever its end."""
     options = ("-q", "--wait", "--timeout", str(timeout), "-n", namespace, "-")

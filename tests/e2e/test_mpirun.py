@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.client import Cluster, await_
-from e2e.jobs import apply_and_wait, assert_ordered, checked_out, job, terminated, trained
+from e2e.jobs import apply_and_wait, assert_ordered, checked_out, job, own_device, terminated, trained
 
 pytestmark = pytest.mark.cluster
 
@@ -26,7 +26,15 @@ def test_every_rank_sees_its_devices_in_the_files_order(cluster: Cluster, namesp
     log = cluster.k8sel("logs", "--no-follow", "ordered", "-n", namespace).stdout
     assert applied.returncode == 0, applied.stderr + log
 
-    assert_ordered(trained(log), ("ordered-worker-0", "ordered-worker-1"))
+    ranks = trained(log)
+    assert_ordered(ranks, ("ordered-worker-0", "ordered-worker-1"))
+
+    shown = cluster.k8sel("receipt", "ordered", "-n", namespace)
+    assert shown.stderr == ""
+    rows = [line.split()[:4] for line in shown.stdout.splitlines()[1:]]
+    assert rows == [[rank.host, str(rank.rank), str(rank.local_rank), own_device(rank)] for rank in ranks]
+    same = cluster.k8sel("receipt", "diff", "ordered", "-", "-n", namespace, input=log)
+    assert same.stdout == "no difference: 4 processes on 2 nodes\n"
 
 
 @pytest.mark.usefixtures("gpus")

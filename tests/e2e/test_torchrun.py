@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.client import Cluster, await_
-from e2e.jobs import apply_and_follow, apply_and_wait, assert_ordered, checked_out, job, terminated, trained
+from e2e.jobs import apply_and_follow, apply_and_wait, assert_ordered, checked_out, job, own_device, terminated, trained
 
 pytestmark = pytest.mark.cluster
 
@@ -23,7 +23,13 @@ def test_every_rank_sees_its_devices_in_the_files_order(cluster: Cluster, namesp
     file = job("ordered", cluster, **ordered(3))
     ended, log = apply_and_follow(cluster, namespace, file)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert_ordered(trained(log), ("ordered-master-0", "ordered-worker-0"))
+    ranks = trained(log)
+    assert_ordered(ranks, ("ordered-master-0", "ordered-worker-0"))
+
+    shown = cluster.k8sel("receipt", "-", input=log)
+    assert shown.stderr == ""
+    rows = [line.split()[:4] for line in shown.stdout.splitlines()[1:]]
+    assert rows == [[rank.host, str(rank.rank), str(rank.local_rank), own_device(rank)] for rank in ranks]
 
 
 @pytest.mark.usefixtures("gpus")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.machines import Box, Gpu, devices, left_over, uuid
+from entrypoint.machines import MODEL, Box, Gpu, devices, left_over, uuid
 
 A, B, C, D = "0000:1a:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:c1:00.0"
 
@@ -141,7 +141,7 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, launcher="torchrun", processesPerNode=2),
         None,
         "",
-        "2 processes for 1 cuda devices",
+        "2 processes for 1 cuda device: as many devices, or fewer processes",
     ),
     "a device named twice": (lambda box: box.nodes(0), devices(0, 0), None, "", "devices [0, 0] names one twice"),
 }
@@ -178,9 +178,23 @@ def test_one_line_of_summary_and_one_of_receipt(nvml_box: Box) -> None:
     assert len(end.err.splitlines()) == 2
     assert end.receipt["job"] == "finetune"
     assert end.receipt["jobFile"] == "ab" * 32
-    assert end.receipt["driver"] == "570.00.00"
+    assert (end.receipt["driver"], end.receipt["runtime"]) == ("570.00.00", "12.8")
+    assert (end.receipt["nodes"], end.receipt["processesPerNode"], end.receipt["mode"]) == (1, 1, "node")
     assert end.receipt["ranks"] == [
-        {"localRank": 0, "positions": [0], "devices": [{"uuid": uuid(2), "pci": "0000:60:00.0", "numa": 1}]}
+        {
+            "localRank": 0,
+            "positions": [0],
+            "devices": [
+                {
+                    "uuid": uuid(2),
+                    "pci": "0000:60:00.0",
+                    "part": "",
+                    "name": MODEL,
+                    "memory": 80 * 2**30,
+                    "numa": 1,
+                }
+            ],
+        }
     ]
 
 

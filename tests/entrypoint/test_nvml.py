@@ -20,8 +20,6 @@ class Library:
     def nvmlInit_v2(self) -> int:
         return 0
 
-    nvmlShutdown = nvmlInit_v2
-
     def nvmlSystemGetDriverVersion(self, text: Any, size: object) -> int:  # noqa: ANN401
         text.value = b"570.1"
         return 0
@@ -96,6 +94,16 @@ def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(nvml.NvmlError, match=r"nvmlInit_v2: error 13 \(function not found\)"):
         look(monkeypatch, Old())
+
+
+def test_the_cuda_that_the_driver_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Installed(Library):
+        def nvmlSystemGetCudaDriverVersion_v2(self, number: Any) -> int:  # noqa: ANN401
+            number._obj.value = 13010
+            return 0
+
+    assert look(monkeypatch, Installed())["runtime"] == "13.1"
+    assert look(monkeypatch, Library())["runtime"] == ""
 
 
 def test_the_layout_of_pci_info() -> None:

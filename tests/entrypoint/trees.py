@@ -32,6 +32,36 @@ def drm(box: Box, *cards: Card) -> None:
         box.write(f"{folder}/uevent", f"DRIVER={card.driver}\n" + (f"PCI_SLOT_NAME={address}\n" if card.bus else ""))
 
 
+def tiles(box: Box, card: Card, *sizes: int) -> None:
+    """A card's tiles as its driver shows them, with the bytes of each: xe's in decimal, Intel's own i915's in hex."""
+    device = f"sys/class/drm/renderD{card.minor}/device"
+    for number, size in enumerate(sizes):
+        if card.driver == "xe":
+            box.write(f"{device}/tile{number}/physical_vram_size_bytes", f"{size}\n")
+        else:
+            box.write(f"{device}/drm/card{card.minor - 128}/gt/gt{number}/addr_range", f"0x{size:016x}\n")
+
+
+def neuron(box: Box, *numbers: int, cores: int = 2, root: bool = True) -> None:
+    """Devices of that many physical cores; without ``root``, their number is a file that cannot be read."""
+    for number in numbers:
+        box.write(f"dev/neuron{number}", "")
+        folder = f"sys/class/neuron_device/neuron{number}"
+        box.write(f"{folder}/connected_devices", "\n")
+        if root:
+            box.write(f"{folder}/core_count", f"{cores}")
+        for core in range(cores):
+            box.write(f"{folder}/neuron_core{core}/info/architecture/arch_type", "NCv2\n")
+
+
+def vfio(box: Box, *groups: tuple[int, str, str]) -> None:
+    """Groups of VFIO's: (number, PCI address, vendor)."""
+    box.write("dev/vfio/vfio", "")
+    for number, address, vendor in groups:
+        box.write(f"dev/vfio/{number}", "")
+        box.write(f"sys/kernel/iommu_groups/{number}/devices/{address}/vendor", f"{vendor}\n")
+
+
 def kfd(box: Box, *nodes: tuple[int, str], control: bool = True) -> None:
     """KFD's topology, (render minor, gpu_id) by node: minor 0 is a CPU, an empty gpu_id one that cannot be read."""
     if control:

@@ -14,11 +14,13 @@
  *   FAKE_NVML_RESULT   nvmlInit returns this code
  *   FAKE_NVML_HANG     nvmlInit never returns
  *   FAKE_NVML_CRASH    nvmlInit aborts the process
+ *   FAKE_NVML_FAULT    what functions do instead, as "nvmlDeviceGetUUID=15,nvmlShutdown=hang": return a code, hang, crash
  *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default
  *   FAKE_NVML_DRIVER   the driver's version (default 570.00.00)
  *   FAKE_NVML_MIG      the parts of each device by minor number: ";3g.40gb,,1g.10gb" gives minor 1 three places, of
  *                      which the middle one is empty. A part has its own UUID and its share of the memory.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +92,29 @@ static int copy(char *out, unsigned int size, const char *text, size_t length) {
     return OK;
 }
 
+/* What a function is told to do instead: 0 for nothing, else the code to return. */
+static int fault(const char *function) {
+    const char *rule = setting("FAKE_NVML_FAULT");
+    size_t length = strlen(function);
+    for (; rule; rule = strchr(rule, ',') ? strchr(rule, ',') + 1 : NULL) {
+        if (strncmp(rule, function, length) || rule[length] != '=') continue;
+        if (rule[length + 1] == 'c') {
+            signal(SIGABRT, SIG_DFL); /* or the test run's own handler would tell of it */
+            abort();
+        }
+        while (rule[length + 1] == 'h') pause();
+        return number(rule + length + 1);
+    }
+    return OK;
+}
+
+#define ENTER() \
+    do { \
+        int told = fault(__func__); \
+        if (told) return told; \
+        if (!initialized) return UNINITIALIZED; \
+    } while (0)
+
 int nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
     if (setting("FAKE_NVML_CRASH")) abort();
@@ -99,11 +124,14 @@ int nvmlInitWithFlags(unsigned int flags) {
     return OK;
 }
 
-int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlInit_v2(void) {
+    int told = fault(__func__);
+    return told ? told : nvmlInitWithFlags(0);
+}
 int nvmlInit(void) { return nvmlInitWithFlags(0); }
 
 int nvmlShutdown(void) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     initialized = 0;
     return OK;
 }
@@ -128,23 +156,31 @@ const char *nvmlErrorString(int result) {
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
     const char *given = setting("FAKE_NVML_DRIVER");
+    ENTER();
     if (!given) given = "570.00.00";
-    return initialized ? copy(version, length, given, strlen(given)) : UNINITIALIZED;
+    return copy(version, length, given, strlen(given));
 }
 
 int nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
-    return initialized ? copy(version, length, "12.570.00.00", 12) : UNINITIALIZED;
+    ENTER();
+    return copy(version, length, "12.570.00.00", 12);
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    ENTER();
+    *version = 12080;
+    return OK;
 }
 
 int nvmlDeviceGetCount_v2(unsigned int *count) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *count = 0;
     for (int i = 0; i < COUNT; i++) *count += shown(&listed[i]);
     return OK;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, device **out) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     for (int i = 0; i < COUNT; i++) {
         if (shown(&listed[i]) && index-- == 0) {
             *out = &listed[i];
@@ -155,21 +191,21 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned int index, device **out) {
 }
 
 int nvmlDeviceGetIndex(device *card, unsigned int *index) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *index = 0;
     for (device *other = listed; other < card; other++) *index += shown(other);
     return OK;
 }
 
 int nvmlDeviceGetMinorNumber(device *card, unsigned int *minor) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *minor = card->minor;
     return OK;
 }
 
 int nvmlDeviceGetUUID(device *card, char *uuid, unsigned int length) {
     char text[64];
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     snprintf(text, sizeof text, "%s-00000000-0000-0000-%04d-%012d", card->part ? "MIG" : "GPU", card->part, card->minor);
     return copy(uuid, length, text, strlen(text));
 }
@@ -179,14 +215,14 @@ int nvmlDeviceGetName(device *card, char *name, unsigned int length) {
     char text[96];
     const char *given = field(setting("FAKE_NVML_NAMES"), card->minor, ',', &size);
     const char *kind = card->part ? profile(card, card->part - 1, &part) : "";
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     if (!size) given = "NVIDIA H100 80GB HBM3", size = strlen(given);
     snprintf(text, sizeof text, "%.*s%s%.*s", (int)size, given, card->part ? " MIG " : "", (int)part, kind);
     return copy(name, length, text, strlen(text));
 }
 
 int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     memset(pci, 0, sizeof *pci);
     pci->bus = (COUNT - card->minor) * 0x10;
     pci->pciDeviceId = 0x233010de;
@@ -197,34 +233,34 @@ int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
 
 int nvmlDeviceGetMemoryInfo(device *card, memory_info *memory) {
     unsigned long long bytes = card->part ? 10737418240ULL : 85899345920ULL;
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *memory = (memory_info){.total = bytes, .free = bytes, .used = 0};
     return OK;
 }
 
 int nvmlDeviceGetCudaComputeCapability(device *card, int *major, int *minor) {
     (void)card;
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *major = 9;
     *minor = 0;
     return OK;
 }
 
 int nvmlDeviceGetMigMode(device *card, unsigned int *current, unsigned int *pending) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *current = *pending = is_partitioned(card);
     return OK;
 }
 
 int nvmlDeviceGetMaxMigDeviceCount(device *card, unsigned int *count) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *count = is_partitioned(card) ? PLACES : 0;
     return OK;
 }
 
 int nvmlDeviceGetMigDeviceHandleByIndex(device *card, unsigned int index, device **out) {
     size_t size = 0;
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     if (index >= PLACES) return INVALID_ARGUMENT;
     profile(card, (int)index, &size);
     if (!size) return NOT_FOUND;
@@ -234,7 +270,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device *card, unsigned int index, device
 }
 
 int nvmlDeviceIsMigDeviceHandle(device *card, unsigned int *is) {
-    if (!initialized) return UNINITIALIZED;
+    ENTER();
     *is = card->part > 0;
     return OK;
 }

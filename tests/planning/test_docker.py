@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,46 @@ def test_pod_fields_have_their_words() -> None:
     )
     assert (container.nano_cpus, container.memory, container.shm_size) == (1_500_000_000, 2 * 2**30, 2**30)
     assert (container.user, container.group_add, container.workdir) == ("1000:7", ("44",), "/work")
-    assert (container.network, container.read_only, container.no_new_privileges) == ("host", True, True)
+    assert (container.network, container.read_only, container.security_opt) == ("host", True, ("no-new-privileges",))
     assert (container.cap_drop, container.cap_add) == (("ALL",), ("SYS_NICE",))
     line = shlex.split(docker_line.line(container))
     assert 'type=bind,"source=/srv/a,b",target=/data,readonly' in line
     assert line[line.index("--cpus") + 1] == "1.5"
+
+
+def test_security_has_its_words() -> None:
+    own = {"seLinuxOptions": {"level": "s0:c1"}, "appArmorProfile": {"type": "Localhost", "localhostProfile": "mine"}}
+    (container,) = containers(
+        {"type": "hpu", "count": 1},
+        podSecurityContext={
+            **{"runAsUser": 1000, "fsGroup": 7, "supplementalGroups": [44, 7]},
+            **{"seccompProfile": {"type": "Unconfined"}, "sysctls": [{"name": "net.core.somaxconn", "value": "1024"}]},
+        },
+        securityContext=own,
+    )
+    options = ("no-new-privileges", "seccomp=unconfined", "apparmor=mine", "label=level:s0:c1")
+    assert container.security_opt == options
+    assert (container.group_add, container.sysctls) == (("44", "7"), {"net.core.somaxconn": "1024"})
+    assert container.cap_add == ("SYS_NICE",)
+    line = shlex.split(docker_line.line(container))
+    assert [word for before, word in pairwise(line) if before == "--security-opt"] == list(options)
+    assert line[line.index("--sysctl") + 1] == "net.core.somaxconn=1024"
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "checked"),
+    [
+        ({}, {}, False),  # root is allowed
+        ({"runAsNonRoot": True}, {}, True),
+        ({"runAsNonRoot": True}, {"runAsUser": 1000}, False),  # the file says who it is
+        ({"runAsNonRoot": True}, {"runAsNonRoot": False}, False),  # the container's own word counts
+    ],
+)
+def test_the_images_own_user_is_checked_where_it_may_not_be_root(
+    pod: dict[str, object], container: dict[str, object], checked: bool
+) -> None:
+    (made,) = containers({"type": "cpu"}, podSecurityContext=pod, securityContext=container)
+    assert made.not_root is checked
 
 
 def test_the_lines_of_several_nodes_make_and_remove_their_network() -> None:
@@ -143,6 +179,16 @@ def test_the_lines_of_several_nodes_make_and_remove_their_network() -> None:
             {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "b", "key": "c"}}}]},
             "spec.env[0].valueFrom",
         ),
+        (
+            {"type": "cpu"},
+            {"podSecurityContext": {"sysctls": [{"name": "a"}]}},
+            "spec.podSecurityContext.sysctls[0].value",
+        ),
+        (
+            {"type": "cpu"},
+            {"securityContext": {"appArmorProfile": {"type": "Localhost"}}},
+            "spec.securityContext.appArmorProfile.localhostProfile",
+        ),
     ],
 )
 def test_what_needs_a_cluster_is_refused(accelerator: dict[str, Any], spec: dict[str, object], path: str) -> None:
@@ -151,13 +197,20 @@ def test_what_needs_a_cluster_is_refused(accelerator: dict[str, Any], spec: dict
 
 
 def test_what_says_nothing_here_is_said() -> None:
-    spec = {"nodeSelector": {"a": "b"}, "policy": {"backoffLimit": 3}, "resources": {"cpu": 1, "rdma/hca": 1}}
+    spec = {
+        **{"nodeSelector": {"a": "b"}, "policy": {"backoffLimit": 3}, "resources": {"cpu": 1, "rdma/hca": 1}},
+        "podSecurityContext": {"fsGroupChangePolicy": "Always", "fsGroup": 3},
+        "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}, "procMount": "x"},
+    }
     found = validate.validate(default(job({"type": "cuda", "allocation": "host"}, spec), "docker"), "docker")
     ignored = [str(problem).split(": ")[0] for problem in found if problem.kind is Kind.WARNING]
     assert ignored == [
         "spec.accelerator.allocation",
         "spec.nodeSelector",
         "spec.policy.backoffLimit",
+        "spec.podSecurityContext.fsGroupChangePolicy",
+        "spec.securityContext.procMount",
+        "spec.securityContext.seccompProfile.localhostProfile",
         "spec.resources.rdma/hca",
     ]
 
@@ -171,6 +224,7 @@ def test_nodes_of_a_vendor_count_by_pci_address(tmp_path: Path) -> None:
         device = tmp_path / "sys/devices" / address
         device.mkdir(parents=True)
         (device / "vendor").write_text(f"{vendor}\n")
+        (device / "uevent").write_text(f"DRIVER=i915\nPCI_SLOT_NAME={address}\n")
         link = tmp_path / f"sys/class/drm/renderD{number}/device"
         link.parent.mkdir(parents=True)
         link.symlink_to(device)

@@ -10,7 +10,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from k8sel.entrypoint.machine import Machine, read
-from k8sel.entrypoint.record import record
+from k8sel.entrypoint.record import TYPE_CHECKING, record, replace
+
+if TYPE_CHECKING:
+    from typing import Mapping
 
 
 @record(frozen=True)
@@ -34,14 +37,19 @@ class Found:
     how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
     driver: str = ""
     notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
+    runtime: str = ""  # the newest version of the vendor's API that the driver here runs
     named: bool = True  # whether this way can know the devices' product names at all
     alone: str = ""  # why one process cannot use several of the parts; empty: it can
+    counting: Mapping[str, str] = {}  # what makes the driver count the devices as they are here; goes with the mask
 
 
-def find(kind: str, machine: Machine) -> Found:
-    """What is on this node; ``how`` is empty where this version has no way to look for ``kind``."""
+def find(kind: str, machine: Machine, environ: Mapping[str, str] | None = None) -> Found:
+    """What is on this node; ``how`` is empty where there is no way to look for ``kind``.
+
+    ``environ``: what tells the vendor's driver how to count, if anything does.
+    """
     module, words = _module(kind)
-    found: Found = module.find(machine, *words) if module else Found()
+    found: Found = module.find(replace(machine, environ=environ), *words) if module else Found()
     return found
 
 

@@ -27,6 +27,11 @@ def sysfs(machine: Machine, minor: int, *name: str) -> str:
     return read(machine.sys, "class/drm", f"renderD{minor}", "device", *name)
 
 
+def inside(machine: Machine, minor: int, *folder: str) -> list[str]:
+    """The names in a folder of the device behind a render node."""
+    return names(machine.sys, "class/drm", f"renderD{minor}", "device", *folder)
+
+
 def pci(machine: Machine, minor: int) -> str:
     """The device's PCI address; empty where the kernel does not say."""
     pairs = (line.partition("=") for line in sysfs(machine, minor, "uevent").splitlines())

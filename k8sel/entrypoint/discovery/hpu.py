@@ -13,8 +13,12 @@ def find(machine: Machine) -> Found:
     found = sorted((int(module), name) for name in _names(machine) if (module := _sysfs(machine, name, "module_id")))
     lost = [name for name in _names(machine) if not _sysfs(machine, name, "module_id")]
     notes = [f"/sys does not say the module of {', '.join(lost)}"] if lost else []
-    devices = tuple(Device(_pci(machine, name), number=str(module)) for module, name in found)
+    devices = tuple(_device(machine, name, module) for module, name in found)
     return Found(devices, "/dev/accel", notes=tuple(notes), named=False)
+
+
+def _device(machine: Machine, name: str, module: int) -> Device:
+    return Device(_pci(machine, name), number=str(module), node=os.path.join(machine.dev, "accel", name))
 
 
 def nodes(machine: Machine) -> list[str]:

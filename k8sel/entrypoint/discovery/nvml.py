@@ -52,7 +52,10 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Devices as ``[PCI address, UUID, name, bytes]``, the driver's version, notes. Raises OSError or NvmlError."""
+    """Devices as ``[PCI address, UUID, name, bytes]``, versions, notes. Raises OSError or NvmlError.
+
+    NVML is never shut down: the process that asks it ends at once, and that could hang, too.
+    """
     library = _load(folder)
     _call(library, "nvmlInit_v2")
     notes: list[str] = []
@@ -64,18 +67,24 @@ def look(folder: str) -> dict[str, Any]:
             # Counted, and not in this container: NVML counts GPUs that it may not open.
             if error.code != _NO_PERMISSION:
                 notes.append(f"NVML GPU {index}: {error}")
-    driver = _driver(library)
-    return {"devices": devices, "driver": driver, "notes": notes}
+    return {"devices": devices, "driver": _driver(library), "runtime": _runtime(library), "notes": notes}
 
 
 def _driver(library: Any) -> str:
     """The driver's version; empty where it does not say, since the devices are known all the same."""
     try:
-        driver = _text(library, "nvmlSystemGetDriverVersion", 80)
-        _call(library, "nvmlShutdown")
+        return _text(library, "nvmlSystemGetDriverVersion", 80)
     except NvmlError:
         return ""
-    return driver
+
+
+def _runtime(library: Any) -> str:
+    """The newest CUDA that the driver's library in this container runs: 12080 is 12.8. Empty without that library."""
+    try:
+        number = _number(library, "nvmlSystemGetCudaDriverVersion_v2")
+    except NvmlError:
+        return ""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _load(folder: str) -> Any:

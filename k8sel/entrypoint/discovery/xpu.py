@@ -1,4 +1,9 @@
-"""Intel GPUs: render nodes whose device /sys says is Intel's, in PCI order. Drivers i915 and xe look the same here."""
+"""Intel GPUs: render nodes whose device /sys says is Intel's, in PCI order, by i915 and xe.
+
+A card may be made of tiles, and ZE_FLAT_DEVICE_HIERARCHY decides which of the two the driver counts. Where nothing sets
+it, its default depends on the driver's version and the card: intel/compute-runtime shared/source/execution_environment/
+execution_environment.cpp, and oneapi-src/level-zero-spec scripts/core/PROG.rst. So it is always written.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,82 @@ from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names
 
 _VENDOR = "0x8086"
-# ZE_AFFINITY_MASK counts what ZE_FLAT_DEVICE_HIERARCHY says: level-zero-spec scripts/core/PROG.rst, "Affinity Mask".
-_TILES = "cards are counted; a driver with ZE_FLAT_DEVICE_HIERARCHY=FLAT (Max series: unless set) counts tiles"
+_HIERARCHY, _CARDS = "ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"
+_TILES = ("FLAT", "COMBINED")
 _KINDS = "GPUs of several kinds (PCI ids {}): PyTorch leaves integrated ones out beside others, and its numbers shift"
+_DIGITS = 20  # of a 64-bit number
 
 
 def find(machine: Machine) -> Found:
-    """The GPUs by PCI address, as the driver counts with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
+    """The GPUs, or their tiles, by PCI address, as the driver counts with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
     if "dxg" in names(machine.dev) and not drm.minors(machine):
         return Found()  # WSL: one node for all, and no /sys
     tried = opened.tried(nodes(machine))
     minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in tried.refused]
-    devices, unknown = drm.in_pci_order([Device(drm.pci(machine, minor)) for minor in minors])
-    notes = (*tried.notes, *unknown, *_doubts(machine, minors))
-    return Found(devices, "/dev/dri", notes=notes, named=False)
+    given = machine.setting(_HIERARCHY)
+    mode = given if given in _TILES else _CARDS
+    devices, unknown = drm.in_pci_order([device for minor in minors for device in _devices(machine, minor, mode)])
+    notes = (*tried.notes, *unknown, *_doubts(machine, minors), *_counted(machine, minors, given))
+    return Found(devices, "/dev/dri", notes=notes, named=False, counting={_HIERARCHY: mode})
+
+
+def _devices(machine: Machine, minor: int, mode: str) -> list[Device]:
+    """A card: one device, or one for each of its tiles."""
+    pci, tiles = drm.pci(machine, minor), _memory_of_tiles(machine, minor)
+    if mode == _CARDS or len(tiles) < 2:
+        return [Device(pci, memory=sum(tiles))]
+    return [Device(pci, memory=memory, part=f"tile {number}") for number, memory in enumerate(tiles)]
+
+
+def _memory_of_tiles(machine: Machine, minor: int) -> list[int]:
+    """Bytes of each tile of a card, 0 for one that does not say; none where the kernel does not say its tiles.
+
+    xe has tile<N>/physical_vram_size_bytes (Linux, drivers/gpu/drm/xe/xe_tile_sysfs.c); Intel's own i915, for cards of
+    tiles, gt/gt<N>/addr_range, and for all with memory lmem_total_bytes (intel/intel-device-plugins-for-kubernetes,
+    cmd/gpu_nfdhook/labeler.go). Linux' i915 has none of it, and no such cards.
+    """
+    tiles = _numbered(machine, minor, "tile")
+    if tiles:
+        return [_size(drm.sysfs(machine, minor, tile, "physical_vram_size_bytes")) for tile in tiles]
+    for card in _numbered(machine, minor, "drm", "card"):
+        folders = [("drm", card, "gt", gt, "addr_range") for gt in _numbered(machine, minor, "drm", card, "gt", "gt")]
+        sizes = [text for folder in folders if (text := drm.sysfs(machine, minor, *folder))]
+        sizes = sizes or [text for text in [drm.sysfs(machine, minor, "drm", card, "lmem_total_bytes")] if text]
+        return [_size(text) for text in sizes]
+    return []
+
+
+def _numbered(machine: Machine, minor: int, *path: str) -> list[str]:
+    """The names in a folder of the device that are the last word of ``path`` and a number, in the numbers' order."""
+    *folder, start = path
+    found = drm.inside(machine, minor, *folder)
+    numbers = [name[len(start) :] for name in found if name.startswith(start)]
+    return [f"{start}{number}" for number in sorted((n for n in numbers if n.isdecimal()), key=int)]
+
+
+def _size(text: str) -> int:
+    """Decimal from xe, hexadecimal from i915; 0 for anything else."""
+    try:
+        return max(int(text, 0), 0) if len(text) <= _DIGITS else 0
+    except ValueError:
+        return 0
+
+
+def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
+    """What positions count, where it is not plain."""
+    tiles = [len(_memory_of_tiles(machine, minor)) for minor in minors]
+    if given in _TILES:
+        silent = [f"renderD{minor}" for minor, number in zip(minors, tiles) if not number]  # noqa: B905  (3.10's)
+        unknown = [f"/sys does not say how many tiles {', '.join(silent)} has: taken for one"] if silent else []
+        said = f"tiles are counted, since {_HIERARCHY} is {given}: {_CARDS} counts cards"
+        return [*unknown, *([said] if max(tiles, default=0) > 1 else [])]
+    if given not in ("", _CARDS):
+        return [
+            f"{_HIERARCHY}={given} is none of {_CARDS}, {', '.join(_TILES)}: {_CARDS} is written, cards are counted"
+        ]
+    if not given and max(tiles, default=0) > 1:
+        return [f"cards of {max(tiles)} tiles: {_CARDS} is written, cards are counted; {_HIERARCHY}=FLAT counts tiles"]
+    return []
 
 
 def _doubts(machine: Machine, minors: list[int]) -> list[str]:
@@ -29,7 +96,6 @@ def _doubts(machine: Machine, minors: list[int]) -> list[str]:
     return [
         *([f"/sys says nothing of {', '.join(silent)}"] if silent else []),
         *([_KINDS.format(", ".join(kinds))] if len(kinds) > 1 else []),
-        *([_TILES] if minors else []),
     ]
 
 

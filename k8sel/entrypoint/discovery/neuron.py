@@ -1,0 +1,71 @@
+"""AWS Neuron: /dev/neuron<N>, and how many cores each device has. The mask counts cores, from 0 for this container's.
+
+The driver adds the first device's cores itself: aws-neuron/aws-neuron-driver, neuron_cdev.c (ncdev_crwl_nc_range_mark).
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.discovery import Device, Found
+from k8sel.entrypoint.machine import Machine, names, read
+
+_GROUPS = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
+# aws-neuron/aws-neuron-sdk, about-neuron/arch/neuron-features/logical-neuroncore-config.rst: devices of eight cores
+# (Trainium2 and newer) show them in pairs unless told otherwise, and only they can.
+_GROUPED, _DEFAULT = 8, 2
+
+
+def find(machine: Machine) -> Found:
+    """The devices by their numbers, each with the range of its cores. Not opened: what a process opens is its own."""
+    numbers = _numbers(machine)
+    cores = [_cores(machine, number) for number in numbers]
+    starts = [sum(cores[:index]) for index in range(len(cores))]
+    ranges = [f"{start}-{start + size - 1}" for start, size in zip(starts, cores)]  # noqa: B905  (strict= is 3.10's)
+    known = bool(cores) and all(cores)
+    devices = tuple(Device(number=each if known else "") for each in ranges)
+    return Found(devices, "/dev/neuron<N>", notes=tuple(_notes(numbers, cores)), named=False)
+
+
+def nodes(machine: Machine) -> list[str]:
+    """Device nodes."""
+    return [os.path.join(machine.dev, f"neuron{number}") for number in _numbers(machine)]
+
+
+def _numbers(machine: Machine) -> list[int]:
+    ends = (name[6:] for name in names(machine.dev) if name[:6] == "neuron")
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+
+def _cores(machine: Machine, number: int) -> int:
+    """Cores of a device as the mask counts them; 0 where that is not known."""
+    physical, group = _physical(machine, number), _group(machine)
+    if physical < _GROUPED:
+        return physical
+    return physical // group if group and not physical % group else 0
+
+
+def _physical(machine: Machine, number: int) -> int:
+    """``core_count``, which only root may read with a driver older than 2026, or the folders of the cores."""
+    folder = os.path.join(machine.sys, "class/neuron_device", f"neuron{number}")
+    text = read(folder, "core_count")
+    if text.isdecimal() and len(text) <= 3:
+        return int(text)
+    return sum(name[:11] == "neuron_core" and name[11:].isdecimal() for name in names(folder))
+
+
+def _group(machine: Machine) -> int:
+    """Physical cores in one that is counted; 0 for a number that is none."""
+    text = machine.setting(*_GROUPS) or str(_DEFAULT)
+    return int(text) if text in ("1", "2") else 0
+
+
+def _notes(numbers: list[int], cores: list[int]) -> list[str]:
+    silent = [f"neuron{number}" for number, size in zip(numbers, cores) if not size]  # noqa: B905  (strict= is 3.10's)
+    apart = numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
+    listed = ", ".join(f"neuron{number}" for number in numbers)
+    return [
+        *([f"how many cores {', '.join(silent)} has is not known, and the mask counts cores"] if silent else []),
+        *([f"{listed} do not lie side by side, as the runtime needs them"] if apart else []),
+        *([f"{sum(cores)} cores, {cores[0]} of each device"] if cores and not silent else []),
+    ]

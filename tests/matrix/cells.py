@@ -1,0 +1,63 @@
+"""The cells of docs/selection.md: what comes of each way to name devices, at each door, for each row of the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matrix import doors, drivers
+
+DATA = Path(__file__).parents[2] / "docs" / "selection.json"
+SELECTIONS: Mapping[str, Mapping[str, Any]] = {
+    "count": {"count": 2},
+    "subset": {"devices": [0, 2]},
+    "order": {"devices": [2, 0]},
+    "none": {"devices": []},
+}
+ISOLATIONS = ("node", "process")
+RECEIPT = "k8sel-receipt: "
+
+Cell = dict[str, Any]
+
+
+def of(row: str, door: str, image: Path) -> dict[str, Cell]:
+    """The cells of one row at one door, by their names in docs/selection.json."""
+    return {
+        f"{row} {door} {isolation} {name}": cell(row, door, {**selection, "isolation": isolation}, image)
+        for isolation in ISOLATIONS
+        for name, selection in SELECTIONS.items()
+    }
+
+
+def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path) -> Cell:
+    """Why it is refused, or what each process gets; ``shown``: the machine's devices, counted by PCI address."""
+    seen = doors.go(door, row, accelerator, image)
+    if seen.refused:
+        return {"refused": seen.refused}
+    assert seen.status == 0, seen.said
+    return {
+        "how": _how(seen.said),
+        "written": [_line(variables) for variables in seen.written],
+        "shown": [drivers.shown(row, seen.held, variables) for variables in seen.processes],
+    }
+
+
+def recorded() -> dict[str, Cell]:
+    """What docs/selection.md is made from."""
+    found: dict[str, Cell] = json.loads(DATA.read_text(encoding="utf-8"))
+    return found
+
+
+def _how(said: str) -> str:
+    """How the entrypoint saw the devices; empty where it did not look."""
+    receipts = [line.removeprefix(RECEIPT) for line in said.splitlines() if line.startswith(RECEIPT)]
+    found: str = json.loads(receipts[-1])["how"]
+    return found
+
+
+def _line(variables: Mapping[str, str]) -> str:
+    """As a shell would take them, with short UUIDs."""
+    text = " ".join(f"{name}={value}" for name, value in variables.items())
+    return text.replace("GPU-00000000-0000-0000-0000-00000000000", "GPU-..")

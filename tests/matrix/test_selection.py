@@ -1,0 +1,135 @@
+"""The devices that the file names are the devices that the process sees: every row of the table, at every door.
+
+What is expected is written here by hand, from what the job file's words mean and what the vendors' drivers do.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sel.accelerators import ROWS
+from matrix import cells, doors
+from matrix.hosts import HOSTS
+
+HIDDEN = "CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void"
+PCI, XPU_PCI = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"
+
+# The machine's devices that the words name. A device plugin hands over the machine's last ones, two or three of four.
+NAMED = {
+    "kubernetes": {"count": [2, 3], "subset": [1, 3], "order": [3, 1]},
+    "docker": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
+    "run": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
+}
+# What `devices: []` leaves in sight on a machine that no container narrows: no value of these masks means none.
+NOT_HIDDEN = {"mps": [0], **{row: [0, 1, 2, 3] for row in ("xpu", "hpu", "npu", "neuron", "tpu", "mlu")}}
+UNORDERED = {
+    "xpu": "ZE_AFFINITY_MASK",
+    "npu": "ASCEND_RT_VISIBLE_DEVICES",
+    "neuron": "NEURON_RT_VISIBLE_CORES",
+    "tpu": "TPU_VISIBLE_CHIPS",
+    "mlu": "MLU_VISIBLE_DEVICES",
+}
+NOT_IN_DOCKER = ("tpu",)
+NOT_LOOKED_AT = ("neuron", "tpu")
+
+# As it is written for `devices: [2, 0]`: for one process that sees both, and for two that see one each; None: refused.
+WRITTEN: dict[str, dict[str, tuple[str | None, list[str] | None]]] = {
+    "cuda": {
+        "kubernetes": (f"{PCI}GPU-..3,GPU-..1", [f"{PCI}GPU-..3", f"{PCI}GPU-..1"]),
+        "docker": (f"{PCI}GPU-..2,GPU-..0", [f"{PCI}GPU-..2", f"{PCI}GPU-..0"]),
+        "run": (f"{PCI}GPU-..2,GPU-..0", [f"{PCI}GPU-..2", f"{PCI}GPU-..0"]),
+    },
+    "xpu": {
+        "kubernetes": (None, [f"ZE_AFFINITY_MASK=2 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
+        "docker": (None, [f"ZE_AFFINITY_MASK=1 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
+        "run": (None, [f"ZE_AFFINITY_MASK=2 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
+    },
+    "hpu": {  # the machine's modules are 4 to 7; its runtime calls devices 0 and 2 what their nodes are called
+        "kubernetes": ("HABANA_VISIBLE_MODULES=7,5", None),
+        "docker": ("HABANA_VISIBLE_DEVICES=2,3 HABANA_VISIBLE_MODULES=6,4", None),
+        "run": ("HABANA_VISIBLE_MODULES=6,4", None),
+    },
+    "rocm": {  # ROCm lists the machine's devices as 1, 3, 0, 2, and in a container those that are there
+        "kubernetes": ("HIP_VISIBLE_DEVICES=1,0", ["HIP_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=0"]),
+        "docker": ("HIP_VISIBLE_DEVICES=1,0", ["HIP_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=0"]),
+        "run": ("HIP_VISIBLE_DEVICES=3,2", ["HIP_VISIBLE_DEVICES=3", "HIP_VISIBLE_DEVICES=2"]),
+    },
+    "npu": {  # its runtime is told the machine's numbers, and its nodes keep them
+        "kubernetes": (None, ["ASCEND_RT_VISIBLE_DEVICES=2", "ASCEND_RT_VISIBLE_DEVICES=0"]),
+        "docker": (None, [f"ASCEND_RT_VISIBLE_DEVICES={n} ASCEND_VISIBLE_DEVICES=0,2" for n in (1, 0)]),
+        "run": (None, ["ASCEND_RT_VISIBLE_DEVICES=2", "ASCEND_RT_VISIBLE_DEVICES=0"]),
+    },
+}
+
+
+@pytest.mark.parametrize("door", doors.DOORS)
+@pytest.mark.parametrize("row", HOSTS)
+def test_the_process_sees_the_devices_that_the_file_names(row: str, door: str, image: Path) -> None:
+    found = cells.of(row, door, image)
+    for name, cell in found.items():
+        isolation, selection = name.split()[2:]
+        reasons = _refusals(row, door, isolation, selection)
+        assert cell.get("refused", "") == "; ".join(reasons), name
+        if not reasons:
+            _assert_shown(name, cell)
+    one, two = (found[f"{row} {door} {isolation} order"].get("written") for isolation in cells.ISOLATIONS)
+    if row in WRITTEN:
+        together, apart = WRITTEN[row][door]
+        assert (one, two) == ([together] if together else None, apart)
+    recorded = {name: cell for name, cell in cells.recorded().items() if name.startswith(f"{row} {door} ")}
+    assert found == recorded, "docs/selection.md says something else: PYTHONPATH=tests python -m matrix.update"
+
+
+def _assert_shown(name: str, cell: dict[str, Any]) -> None:
+    row, door, isolation, selection = name.split()
+    processes = 2 if isolation == "process" else 1
+    if selection == "none":
+        assert cell["written"] == [HIDDEN] * processes
+        left = NOT_HIDDEN.get(row, []) if door == "run" else []
+        assert [sorted(shown) for shown in cell["shown"]] == [left] * processes, name
+    else:
+        named = NAMED[door][selection]
+        assert cell["shown"] == ([[device] for device in named] if isolation == "process" else [named]), name
+        assert bool(cell["how"]) == (row not in NOT_LOOKED_AT)
+
+
+def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
+    """Every reason that the job file has to be refused there."""
+    if row == "mps":
+        return _of_the_mac(door, isolation, selection)
+    if selection == "none":
+        return []
+    if row == "cpu":
+        return [f"type cpu has no devices, and the file asks for {2 if selection == 'count' else 3} devices"]
+    if row == "hpu" and isolation == "process":
+        return ["a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"]
+    absent = f"how chosen devices of type {row} enter a container of Docker's is not in the table"
+    unordered = f"{UNORDERED.get(row)} cannot order devices: the processes would see [0, 2]"
+    return [
+        *([absent] if door == "docker" and row in NOT_IN_DOCKER else []),
+        *([unordered] if selection == "order" and isolation == "node" and row in UNORDERED else []),
+    ]
+
+
+def _of_the_mac(door: str, isolation: str, selection: str) -> list[str]:
+    """In the order in which the file says what they are about: processes, type, count."""
+    contained = ["Apple GPU (MPS) cannot be given to a container"] if door != "run" else []
+    if selection == "none":
+        both = "a machine has one Apple GPU (MPS), and 2 processes would compute on it"
+        return [*([both] if isolation == "process" else []), *contained]
+    one = "a machine has one Apple GPU (MPS)"
+    return [*contained, one] if selection == "count" else [one, *contained]
+
+
+def test_every_row_of_the_table_has_a_machine() -> None:
+    assert set(HOSTS) == set(ROWS)
+
+
+def test_real_hardware_is_what_a_run_has_recorded() -> None:
+    for run in json.loads((cells.DATA.parent / "hardware.json").read_text()):
+        assert set(run) == {"cell", "devices", "machine", "driver", "k8sel", "date"}
+        assert run["cell"] in cells.recorded()
