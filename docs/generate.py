@@ -36,6 +36,7 @@ COMMANDS = [
     "run",
     "docker",
     "devices",
+    "receipt",
 ]
 JOB_FILE_HEAD = """# The job file
 

@@ -60,7 +60,7 @@ def compare(a: Receipts, b: Receipts) -> Compared:
         )
         for (field, _, _), each in found.items()
     ]
-    ordered = sorted(groups, key=lambda each: (_place(each.field), natural(each.field), each.ranks))
+    ordered = sorted(groups, key=lambda each: (_place(each.field), each.ranks, natural(each.field)))
     return Compared(
         jobs=(a.job, b.job),
         processes=len(both),

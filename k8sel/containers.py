@@ -37,8 +37,7 @@ REMOVE_AGAIN_AFTER = (0.2, 0.5, 1, 2, 4)  # seconds
 GRACE_SECONDS = 10  # Docker's own, between SIGTERM and SIGKILL
 CONNECT_SECONDS = 60
 ANSWER_SECONDS = 300  # for one request: a busy daemon may take a minute to start a container
-INTERRUPTS = 3  # Ctrl-C: the first is the program's, as many end it
-KILLED = 128 + signal.SIGKILL
+PATIENCE = 2  # as many Ctrl-C are the program's; the next is for this process, whatever daemon or reader it waits for
 # A part of the daemon's answer -> the way out; {needs}: what the table says that the device's machine has to have.
 CAUSES = (
     ('could not select device driver "cdi"', "this daemon knows no CDI: use Docker 25 or newer, or leave --cdi out"),
@@ -50,6 +49,7 @@ CAUSES = (
     ("bind source path does not exist", "spec.volumes names a folder that is not on the daemon's machine"),
     ("is already in use by container", "another run of this job is going on or was killed: docker rm -f {name}"),
     ("range of CPUs is from", "spec.resources.cpu is more than the daemon's machine has"),
+    ("No such container", "somebody has removed the container meanwhile"),
     ("network with name", "another run of this job is going on or was killed: docker network rm {network}"),
 )
 
@@ -83,7 +83,7 @@ def run(containers: Sequence[Container], network: str | None, *, needs: str = ""
                 left.callback(_gone, own.remove)
             started: list[Made] = []
             for each in containers:
-                made, output = _start(client, each, left)
+                made, output = _start(client, each, left, quiet)
                 _follow(made, output, f"{each.name}: ".encode() if network else b"", len(started), events)
                 started.append(made)
             return _await_all(started, events)
@@ -138,7 +138,7 @@ def _check_user(client: DockerClient, container: Container) -> None:
     )
 
 
-def _start(client: DockerClient, container: Container, left: contextlib.ExitStack) -> tuple[Made, _Output]:
+def _start(client: DockerClient, container: Container, left: contextlib.ExitStack, quiet: bool) -> tuple[Made, _Output]:
     """A container that runs, to be removed with ``left``, and all that it says."""
     made = client.containers.create(**arguments(container))
     left.callback(_remove, made)
@@ -150,9 +150,10 @@ def _start(client: DockerClient, container: Container, left: contextlib.ExitStac
         if not container.ulimits or "rlimit" not in _brief(error):
             raise
         limits = " and ".join(name for name, _ in container.ulimits)
-        print(f"k8sel: this daemon may not raise {limits} (is it rootless?): going on without", file=sys.stderr)
+        if not quiet:
+            print(f"k8sel: this daemon may not raise {limits} (is it rootless?): going on without", file=sys.stderr)
         made.remove(force=True, v=True)
-        return _start(client, replace(container, ulimits=()), left)
+        return _start(client, replace(container, ulimits=()), left, quiet)
     return made, output
 
 
@@ -179,7 +180,16 @@ def _follow(container: Made, output: _Output, prefix: bytes, index: int, events:
 def _signals(events: _Events) -> Iterator[None]:
     """They are the program's from here on."""
     heard = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]  # nohup stays nohup
-    before = {number: signal.signal(number, lambda n, _: events.put(signal.Signals(n))) for number in heard}
+    interrupts = 0
+
+    def hear(number: int, frame: object) -> None:
+        nonlocal interrupts
+        interrupts += number == signal.SIGINT
+        if number == signal.SIGINT and interrupts > PATIENCE:
+            raise KeyboardInterrupt
+        events.put(signal.Signals(number))
+
+    before = {number: signal.signal(number, hear) for number in heard}
     try:
         yield
     finally:
@@ -188,13 +198,10 @@ def _signals(events: _Events) -> Iterator[None]:
 
 
 def _await_all(containers: list[Made], events: _Events) -> int:
-    running, failed, interrupts = set(range(len(containers))), 0, 0
+    running, failed = set(range(len(containers))), 0
     while running:
         event = events.get()
         if isinstance(event, signal.Signals):
-            interrupts += event is signal.SIGINT
-            if interrupts == INTERRUPTS:
-                return KILLED
             _forward(event, [containers[index] for index in running])
             continue
         running.discard(event.index)
@@ -231,6 +238,9 @@ def _remove(made: Made) -> None:
             made.remove(force=True, v=True)
         except NotFound:
             return
+        except (Timeout, KeyboardInterrupt) as error:
+            said = _brief(error) or "interrupted"
+            break
         except (APIError, RequestException) as error:
             said = _brief(error)
             time.sleep(pause)
@@ -263,5 +273,5 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
         raise ContainersError(f"k8sel: the Docker daemon went away: {_brief(error)}. Hint: see its log") from None
 
 
-def _brief(error: Exception) -> str:
+def _brief(error: BaseException) -> str:
     return " ".join(str(getattr(error, "explanation", None) or error).split())

@@ -1,7 +1,5 @@
 """What is known of each launcher, and of each MPI: facts only, no decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

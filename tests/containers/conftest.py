@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def docker_daemon(fake_nvml: Path) -> Iterator[Docker]:
     """A real daemon, Debian's, with Debian and Python in it as an image."""
-    with _running(fake_nvml, "dockerd") as docker:
+    with _running(fake_nvml, "dockerd", runtimes=("habana", "ascend")) as docker:
         yield docker
 
 
@@ -34,7 +34,7 @@ def cdi_daemon(fake_nvml: Path, host: Path) -> Iterator[Docker]:
 
 
 @contextmanager
-def _running(fake_nvml: Path, program: str, *options: str) -> Iterator[Docker]:
+def _running(fake_nvml: Path, *words: str, runtimes: tuple[str, ...] = ()) -> Iterator[Docker]:
     lacking = daemon.lacking()
     if lacking:
         unavailable(f"no Docker daemon: {lacking}")
@@ -42,7 +42,7 @@ def _running(fake_nvml: Path, program: str, *options: str) -> Iterator[Docker]:
     # Not pytest's own folder: a socket's path is short (108 bytes), and a daemon's data is not kept.
     with (
         tempfile.TemporaryDirectory(prefix="k8sel-", ignore_cleanup_errors=True) as folder,
-        daemon.running(Path(folder), fake_nvml, program, *options) as address,
+        daemon.running(Path(folder), fake_nvml, *words, runtimes=runtimes) as address,
     ):
         docker = Docker(address, Path(folder, "hook"))
         for name in ("base", "nopython"):

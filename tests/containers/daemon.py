@@ -34,20 +34,20 @@ def lacking() -> str:
 
 
 @contextmanager
-def running(folder: Path, library: Path, program: str, *options: str) -> Iterator[str]:
-    """The address of a daemon that lives in ``folder``; the vendors' hook and runtimes are stand-ins."""
+def running(folder: Path, library: Path, *words: str, runtimes: tuple[str, ...]) -> Iterator[str]:
+    """The address of a daemon that lives in ``folder``; the vendors' hook and ``runtimes`` are stand-ins."""
     hook = folder / "hook"
     hook.mkdir()
     for file in (HOOK, RUNTIME, library):
         shutil.copy(file, hook)
-    runtimes = {name: {"path": str(hook / RUNTIME.name)} for name in ("habana", "ascend")}
-    (folder / "daemon.json").write_text(json.dumps({"runtimes": runtimes}))
+    registered = {name: {"path": str(hook / RUNTIME.name)} for name in runtimes}
+    (folder / "daemon.json").write_text(json.dumps({"runtimes": registered}))
     address = f"unix://{folder}/sock"
     env = {**os.environ, "PATH": f"{hook}:{_path()}"}
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(
-            [*_command(folder, address, program), *options],
+            _command(folder, address, *words),
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
@@ -62,11 +62,11 @@ def running(folder: Path, library: Path, program: str, *options: str) -> Iterato
             _end(daemon, folder)
 
 
-def _command(folder: Path, address: str, program: str) -> list[str]:
+def _command(folder: Path, address: str, program: str, *options: str) -> list[str]:
     """Ends when the tests' process does, however that ends."""
-    options = {"config-file": "daemon.json", "data-root": "data", "exec-root": "exec", "pidfile": "pid"}
-    flags = [f"--{name}={folder / place}" for name, place in options.items()]
-    daemon = [program, *flags, "--group=root", f"--host={address}"]
+    places = {"config-file": "daemon.json", "data-root": "data", "exec-root": "exec", "pidfile": "pid"}
+    flags = [f"--{name}={folder / place}" for name, place in places.items()]
+    daemon = [program, *flags, "--group=root", f"--host={address}", *options]
     apart = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net"]
     return [*apart, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *daemon]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import machine
 from containers.client import BASE, Docker, job
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
@@ -33,6 +34,8 @@ HANDLER = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))"
         (("K8SEL_COUNT=2", "K8SEL_PRODUCT=NVIDIA-L4"), 78, "product NVIDIA-L4 expected, "),
         (("K8SEL_COUNT=2", "CUDA_VISIBLE_DEVICES=7"), 78, "CUDA_VISIBLE_DEVICES=7 is set already"),
         (("K8SEL_COUNT=2", "K8SEL_ORDER=none"), 78, "K8SEL_ORDER=none: one of pci, fastest is needed"),
+        (("K8SEL_ACCELERATOR=xpu", "K8SEL_DEVICES=1,0"), 78, "devices [1, 0] cannot be put in that order"),
+        (("K8SEL_COUNT=2", "K8SEL_CHECK=warn", "K8SEL_PRODUCT=NVIDIA-L4"), 0, "7 1000 1"),
     ],
 )
 def test_plain_variables_say_what_to_find(
@@ -86,6 +89,21 @@ def test_sigterm_reaches_the_program(
         assert docker_daemon("wait", container).stdout.strip() == str(status)
     finally:
         docker_daemon("rm", "-f", container)
+
+
+RANK = "import os; os.write(1, (os.environ['LOCAL_RANK'] + ' ' + os.environ['CUDA_VISIBLE_DEVICES'] + '\\n').encode())"
+
+
+@pytest.mark.torch
+def test_torchrun_by_hand(docker_daemon: Docker, image: str, torch_env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(RANK)
+    tmp_path.chmod(0o755)
+    mounts = ("-v", f"{machine.CACHE / 'torch'}:/opt/torch:ro", "-v", f"{tmp_path}:/job:ro")
+    given = ("-e", "K8SEL_DEVICES=2,0", "-e", "K8SEL_ACCELERATOR=cuda")
+    torchrun = ("torchrun", "--nproc-per-node", "2", "/job/train.py")
+    done = docker_daemon("run", "--rm", "--gpus", "all", *mounts, *given, image, *torchrun)
+    mask = ",".join(f"GPU-00000000-0000-0000-0000-00000000000{minor}" for minor in (5, 7))
+    assert sorted(done.stdout.splitlines()) == [f"0 {mask}", f"1 {mask}"], done.stderr
 
 
 def test_without_a_command_it_says_its_variables(docker_daemon: Docker, image: str) -> None:

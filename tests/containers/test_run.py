@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -16,7 +22,55 @@ from containers.client import NO_PYTHON, Docker, command, job
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
 SHOW_MASK = ("python3", "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])")
+UP = ("sh", "-c", "echo up; exec sleep 600")
 UP_AND_WAIT = "import signal, sys\n{}\nprint('up', flush=True)\nsignal.pause()"
+
+
+@contextmanager
+def started(docker: Docker, text: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`k8sel docker` at work; it has ended afterwards."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command("-q"), stdin=pipe, stdout=pipe, stderr=pipe, env=docker.env) as child:
+        assert child.stdin is not None
+        child.stdin.write(text.encode())
+        child.stdin.close()
+        child.stdin = None  # or communicate() flushes it
+        yield child
+
+
+@contextmanager
+def watched(docker: Docker, action: str) -> Iterator[Callable[[], None]]:
+    """What waits until the daemon has done this to a container, from now on."""
+    words = [
+        "docker",
+        "events",
+        "--since",
+        f"{time.time():.6f}",
+        "--filter",
+        "type=container",
+        "--format",
+        "{{.Action}}",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=docker.env, text=True) as events:
+        assert events.stdout is not None
+        lines = iter(events.stdout)
+        yield lambda: next(None for line in lines if line.startswith(action))
+        events.kill()
+
+
+def await_full(pipe: IO[bytes]) -> None:
+    """Until nobody has written any more for a moment."""
+    before, size = -1, 0
+    while size != before or not size:
+        time.sleep(0.2)
+        before, size = size, waiting(pipe)
+
+
+def waiting(pipe: IO[bytes]) -> int:
+    """Bytes in a pipe that nobody has read yet."""
+    number = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, number)
+    return number[0]
 
 
 def uuids(*minors: int) -> str:
@@ -101,13 +155,8 @@ def test_output_and_complaints_stay_apart(docker_daemon: Docker) -> None:
     ],
 )
 def test_a_signal_reaches_the_program(docker_daemon: Docker, number: signal.Signals, handler: str, status: int) -> None:
-    text = job("python3", "-c", UP_AND_WAIT.format(handler))
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command("-q"), stdin=pipe, stdout=pipe, stderr=pipe, env=docker_daemon.env) as child:
-        assert child.stdin is not None
+    with started(docker_daemon, job("python3", "-c", UP_AND_WAIT.format(handler))) as child:
         assert child.stdout is not None
-        child.stdin.write(text.encode())
-        child.stdin.close()
         assert child.stdout.readline() == b"up\n"
         child.send_signal(number)
     assert child.returncode == status
@@ -216,7 +265,6 @@ def test_the_first_failure_stops_the_other_nodes(docker_daemon: Docker) -> None:
             {"image": "box/none:1", "imagePullPolicy": "Never"},
             "k8sel: image box/none:1 is not here, and imagePullPolicy",
         ),
-        ({"accelerator": {"type": "hpu"}}, "install habana-container-runtime"),
         (
             {"accelerator": {"type": "neuron"}},
             "this machine does not have so many of these devices, or lacks the Neuron",
@@ -238,6 +286,95 @@ def test_what_the_daemon_cannot_do_is_said(docker_daemon: Docker, spec: dict[str
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "said"),
+    [("hpu", "install habana-container-runtime"), ("npu", "install Ascend Docker Runtime")],
+)
+def test_a_runtime_that_the_daemon_lacks_is_named(cdi_daemon: Docker, accelerator: str, said: str) -> None:
+    done = cdi_daemon.k8sel(text=job("echo", accelerator={"type": accelerator}))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("user", "status", "said"),
+    [
+        ("", 1, "k8sel: image user runs as root, and runAsNonRoot forbids that"),
+        ("0:7", 1, "k8sel: image user runs as root, and runAsNonRoot forbids that"),
+        ("nobody", 1, "k8sel: image user names its user, nobody, and only a number is known not to be root"),
+        ("1234:7", 0, ""),
+    ],
+)
+def test_an_image_of_roots_is_refused_where_root_is(
+    docker_daemon: Docker, tmp_path: Path, user: str, status: int, said: str
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM box/base:1\n" + (f"USER {user}\n" if user else ""))
+    docker_daemon("build", "-q", "-t", "user", str(tmp_path))
+    done = docker_daemon.k8sel(text=job("id", "-u", image="user", podSecurityContext={"runAsNonRoot": True}))
+    assert (done.returncode, done.stdout) == (status, "" if status else "1234\n"), done.stderr
+    assert said in done.stderr
+
+
+def test_what_security_says_holds(docker_daemon: Docker) -> None:
+    program = "grep -e ^Seccomp: -e ^NoNewPrivs: /proc/self/status; cat /proc/sys/net/core/somaxconn; id -G"
+    pod = {"seccompProfile": {"type": "Unconfined"}, "sysctls": [{"name": "net.core.somaxconn", "value": "77"}],
+           "runAsUser": 1000, "runAsGroup": 8, "fsGroup": 99}  # fmt: skip
+    done = docker_daemon.k8sel(text=job("sh", "-c", program, podSecurityContext=pod))
+    assert done.stdout.split() == ["NoNewPrivs:", "1", "Seccomp:", "0", "77", "8", "99"], done.stderr
+
+
+@pytest.mark.parametrize("stage", ["create", "attach", "start"])
+@pytest.mark.parametrize(
+    ("number", "statuses"),
+    [(signal.SIGTERM, [143]), (signal.SIGINT, [130, 1])],  # 1: a Python that is just starting takes it for a failure
+)
+def test_a_signal_at_any_stage_ends_it(
+    docker_daemon: Docker, stage: str, number: signal.Signals, statuses: list[int]
+) -> None:
+    with watched(docker_daemon, stage) as reached, started(docker_daemon, job("sleep", "600")) as child:
+        reached()
+        child.send_signal(number)
+        _, complaints = child.communicate()
+    assert child.returncode in statuses, complaints
+    assert docker_daemon("ps", "-aq").stdout == ""
+
+
+def test_the_third_interrupt_ends_what_ignores_it(docker_daemon: Docker) -> None:
+    program = "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('no', flush=True))\n"
+    program += "print('up', flush=True)\nwhile True: signal.pause()"
+    with started(docker_daemon, job("python3", "-c", program)) as child:
+        for expected in (b"up\n", b"no\n", b"no\n"):
+            assert child.stdout is not None
+            assert child.stdout.readline() == expected
+            child.send_signal(signal.SIGINT)
+    assert child.returncode == 130
+    assert docker_daemon("ps", "-aq").stdout == ""
+
+
+def test_a_reader_that_does_not_read_keeps_nobody(docker_daemon: Docker) -> None:
+    many = "while True: print('line' * 100)"
+    with watched(docker_daemon, "start") as reached, started(docker_daemon, job("python3", "-c", many)) as child:
+        reached()
+        assert child.stdout is not None
+        await_full(child.stdout)
+        for _ in range(3):
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.1)  # two that come at once are one
+        child.wait(60)
+    assert child.returncode == 130
+    assert docker_daemon("ps", "-aq").stdout == ""
+
+
+def test_a_container_that_somebody_removes_is_named(docker_daemon: Docker) -> None:
+    with started(docker_daemon, job(*UP)) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        docker_daemon("rm", "-f", "box-master-0")
+        _, complaints = child.communicate()
+    assert child.returncode in (1, 137), complaints  # the daemon may or may not tell its status before it is gone
+    assert b"Traceback" not in complaints
 
 
 def test_a_second_run_of_a_job_is_named(docker_daemon: Docker) -> None:

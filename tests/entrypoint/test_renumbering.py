@@ -75,9 +75,10 @@ def refused(accelerator: dict[str, Any], door: str = "kubernetes", **spec: objec
     return [str(problem).split(": ")[0] for problem in errors(validate(default(job(accelerator, spec), door), door))]
 
 
-def test_row_1_the_hosts_numbers_where_every_gpu_is_there(box: Box) -> None:
+@pytest.mark.parametrize("numbers", [[2, 0], [0, 3, 1], [3, 2, 1, 0]])
+def test_row_1_the_hosts_numbers_where_every_gpu_is_there(numbers: list[int], box: Box) -> None:
     host(box, 0, 1, 2, 3)
-    assert cuda(start(box, plan(CUDA, "run")).env, 0, 1, 2, 3) == [2, 0]
+    assert cuda(start(box, plan({"type": "cuda", "devices": numbers}, "run")).env, 0, 1, 2, 3) == numbers
 
 
 def test_row_2_without_an_order_variable_numbers_would_count_by_speed(box: Box) -> None:
@@ -204,11 +205,13 @@ def test_row_13_what_two_counts_on_cards_of_two_tiles_is_written_beside_the_mask
     assert unset.env["ZE_FLAT_DEVICE_HIERARCHY"] == "COMPOSITE"  # never the driver's own default, which depends
 
 
-def test_row_14_modules_are_permuted_and_the_exposing_variable_says_no_order(box: Box) -> None:
-    gaudi(box, (5, 0), (4, 1), (7, 2), (6, 3))
-    plugin = {"HABANA_VISIBLE_DEVICES": "7,4,5,6", "HABANA_VISIBLE_MODULES": "3,0,1,2"}
+@pytest.mark.parametrize("first", [0, 4])
+def test_row_14_modules_are_permuted_and_the_exposing_variable_says_no_order(first: int, box: Box) -> None:
+    gaudi(box, (5, first), (4, first + 1), (7, first + 2), (6, first + 3))
+    modules = f"{first + 3},{first},{first + 1},{first + 2}"
+    plugin = {"HABANA_VISIBLE_DEVICES": "7,4,5,6", "HABANA_VISIBLE_MODULES": modules}
     end = start(box, plan({"type": "hpu", "devices": [2, 0], "count": 4}), plugin)
-    assert end.env["HABANA_VISIBLE_MODULES"].split(",") == ["2", "0"]  # local rank r takes element r
+    assert end.env["HABANA_VISIBLE_MODULES"] == f"{first + 2},{first}"  # local rank r takes element r
     assert "hpu device 2 of 4, 0000:07:00.0" in end.err
 
 

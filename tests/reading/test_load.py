@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sel import api
+from k8sel import api, spec
 from k8sel.defaults import default
 from k8sel.errors import Problem, SpecError
 from k8sel.explain_words import PATTERNS, SYNONYMS
@@ -120,6 +120,12 @@ def test_the_parser_in_python_reads_the_same(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_pattern_of_the_models_has_its_words() -> None:
     fields = [field for part in schema()["$defs"].values() for field in part["properties"].values()]
     assert {field["pattern"] for field in fields if "pattern" in field} == set(PATTERNS)
+
+
+def test_the_models_types_are_no_texts_that_would_have_to_be_compiled() -> None:
+    fields = [field for model in spec._Model.__subclasses__() for field in model.__annotations__.items()]
+    assert "command" in dict(fields)
+    assert [name for name, kind in fields if isinstance(kind, str)] == []
 
 
 def test_no_synonym_is_a_field_itself() -> None:
