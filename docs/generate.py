@@ -153,7 +153,7 @@ def _line(line: str, cells: dict[str, Any], runs: dict[str, Any], always: list[s
 def _cell(name: str, cell: dict[str, Any], real: str, always: list[str]) -> str:
     if "refused" in cell:
         return f"refused: {_escape(cell['refused'])}"
-    checked = real or ("recorded layout" if cell["how"] else "not looked at")
+    checked = real or "recorded layout"
     if name.endswith(" none"):
         return f"{checked}: *hidden*{', all but its own, which no value hides' if any(cell['shown']) else ''}"
     own = [" ".join(word for word in line.split() if word not in always) for line in cell["written"]]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 
 
 def main() -> None:
-    """Runs the command line. Nearly all that a start allocates stays, and looking for what does not is 5 % of it."""
+    """Runs the command line. Nearly all that it allocates stays to the end, when all of it goes.
+
+    To look on the way for what does not stay is 3 % of a rendering, and to look once more at the end 8 %.
+    """
     gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
     from k8sel.cli import main as run
 
     run()

@@ -1,7 +1,5 @@
 """The accelerator table, typed: a closed row for each kind of device. Facts and sources are in the data file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from k8sel.spec import EnvVar
 
 Entry = Mapping[str, Any]
-_REFERENCE = re.compile(r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)")
-_EXPANDED = re.compile(r"\$\$|\$\(([^)]*)\)")
+_REFERENCE = r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)"
+_EXPANDED = r"\$\$|\$\(([^)]*)\)"
 
 
 class Reference(str):
@@ -51,7 +51,7 @@ def resolve(variables: Iterable[Entry]) -> dict[str, str]:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """``text`` as a container would see it: ``$(NAME)`` filled in where it is known, ``$$`` is ``$``."""
-    return _EXPANDED.sub(lambda match: _expanded(match, values), text)
+    return re.sub(_EXPANDED, lambda match: _expanded(match, values), text)
 
 
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -69,7 +69,7 @@ def _entry(variable: EnvVar) -> Entry:
 def _rank(entry: Entry) -> int:
     if "valueFrom" in entry:
         return 1
-    return 2 if _REFERENCE.search(entry["value"].replace("$$", "")) else 0
+    return 2 if re.search(_REFERENCE, entry["value"].replace("$$", "")) else 0
 
 
 def _expanded(match: re.Match[str], values: Mapping[str, str]) -> str:

@@ -6,14 +6,13 @@ since it brings jsonschema along.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from k8sel.digest import sha256
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
 from k8sel.yamlio import Document, parse
@@ -66,8 +65,8 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    canonical = json.dumps(document.data, sort_keys=True, separators=(",", ":"))
-    return Job(file=decode(document.data), document=document, sha256=sha256(canonical.encode()).hexdigest())
+    canonical = msgspec.json.encode(document.data, order="sorted")
+    return Job(file=decode(document.data), document=document, sha256=sha256(canonical).hexdigest())
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:

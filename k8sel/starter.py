@@ -92,4 +92,6 @@ def _accelerator(row: Row) -> list[str]:
 
 
 def _devices(row: Row) -> str:
+    if row.mask_value == "range":  # no gap
+        return "[1, 2]"
     return "[2, 0]" if row.mask_ordered else "[0, 2]"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from k8sel.errors import FieldPath, Kind, Problem
@@ -11,9 +9,10 @@ from k8sel.spec import JobFile
 
 Rule = Callable[[JobFile, str], Iterator[Problem]]
 
-LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# For re.fullmatch, which compiles a pattern when it is first used and keeps it: a job uses few of them.
+LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_RULE = (
     "a label value has at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit"
 )
@@ -54,6 +53,8 @@ def not_supported(path: FieldPath, value: str, allowed: Iterable[str], hint: str
 
 def quote(text: str) -> str:
     """``text`` in quotes, short enough for one line, and with nothing in it that a terminal would obey."""
+    import json  # which a valid job never needs
+
     shown = text if len(text) <= 60 else f"{text[:57]}..."
     return json.dumps(shown, ensure_ascii=not shown.isprintable())
 

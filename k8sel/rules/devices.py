@@ -168,6 +168,17 @@ def _shares(job: JobFile) -> list[Sequence[int]]:
     return [devices[start : start + size] for start in range(0, len(devices), size)]
 
 
+def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
+    """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
+    row, asked = _device_row(job), job.spec.accelerator
+    if not row or row.mask_value != "range" or door == "docker" or asked.allocation == "host":
+        return
+    if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
+        message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices or ()))} leave a gap in it"
+        other = "" if asked.isolation == "process" else _OWN_MASK
+        yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
+
+
 def share_is_seen(job: JobFile, door: str) -> Iterator[Problem]:
     """A mask that each process reads by its local rank gives it one device; a shorter one would leave ranks without."""
     row, processes = _device_row(job), job.spec.processes_per_node or 1
@@ -215,7 +226,7 @@ def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
         message = f"nodes have no label that tells the product of type {row.name}"
         yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
     for index, product in enumerate(asked.product):
-        if not LABEL_VALUE.fullmatch(product):
+        if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
 
 
@@ -255,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     processes_fit,
     equal_shares,
     mask_order,
+    mask_without_a_gap,
     share_is_seen,
     order_is_known,
     resource_is_the_rows,

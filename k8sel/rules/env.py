@@ -13,8 +13,8 @@ from k8sel.rules.common import Rule, bare, duplicate, forbidden, invalid, requir
 from k8sel.spec import EnvVar, JobFile
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_REFERENCE = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
 
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
 _LAUNCHER = "the launcher gives each process its own"
@@ -76,7 +76,7 @@ def names_for_a_shell(job: JobFile, door: str) -> Iterator[Problem]:
     """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
     through_a_shell = job.spec.entrypoint.mode == "configMap" or job.spec.launcher == "mpirun"
     for index, entry in enumerate(job.spec.env if through_a_shell and door != "run" else ()):
-        if not _NAME.fullmatch(entry.name):
+        if not re.fullmatch(_NAME, entry.name):
             message = f"{bare(entry.name)} does not get through /bin/sh to the program"
             yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
 
@@ -115,7 +115,7 @@ def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 def _references(entry: EnvVar) -> list[str]:
     value = "" if entry.value is UNSET else entry.value
-    return _REFERENCE.findall(value.replace("$$", ""))
+    return re.findall(_REFERENCE, value.replace("$$", ""))
 
 
 def no_zero_byte(job: JobFile, door: str) -> Iterator[Problem]:

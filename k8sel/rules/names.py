@@ -87,10 +87,10 @@ def _keys(path: FieldPath, entries: Mapping[str, str]) -> Iterator[Problem]:
 
 def _key(path: FieldPath, key: str) -> Iterator[Problem]:
     prefix, slash, name = key.rpartition("/")
-    if not LABEL_NAME.fullmatch(name):
+    if not re.fullmatch(LABEL_NAME, name):
         message = "a key's name has at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last"
         yield invalid(path, message, "for example team, or example.org/team")
-    elif slash and not SUBDOMAIN.fullmatch(prefix):
+    elif slash and not re.fullmatch(SUBDOMAIN, prefix):
         yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
 
 
@@ -100,7 +100,7 @@ def label_values(job: JobFile, door: str) -> Iterator[Problem]:
     values |= {("metadata", "labels", key): value for key, value in job.metadata.labels.items()}
     values |= {("spec", "nodeSelector", key): value for key, value in job.spec.node_selector.items()}
     for path, value in values.items():
-        if value is not None and not LABEL_VALUE.fullmatch(value):
+        if value is not None and not re.fullmatch(LABEL_VALUE, value):
             yield invalid(path, LABEL_RULE)
 
 
@@ -125,7 +125,7 @@ def object_names(job: JobFile, door: str) -> Iterator[Problem]:
         for index, entry in enumerate(spec.image_pull_secrets)
     }
     for path, value in values.items():
-        if value is not None and not SUBDOMAIN.fullmatch(value):
+        if value is not None and not re.fullmatch(SUBDOMAIN, value):
             yield invalid(path, SUBDOMAIN_RULE if value else "a secret's name is missing")
 
 

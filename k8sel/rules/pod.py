@@ -25,7 +25,7 @@ from k8sel.spec import JobFile
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
@@ -37,7 +37,7 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
             yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
-        elif not _DNS_LABEL.fullmatch(name):
+        elif not re.fullmatch(_DNS_LABEL, name):
             yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
         elif seen.setdefault(name, index) != index:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
@@ -108,7 +108,7 @@ def resource_names(job: JobFile, door: str) -> Iterator[Problem]:
         domain, slash, rest = name.partition("/")
         if not slash:
             yield not_supported(path, name, (*_NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
-        elif not SUBDOMAIN.fullmatch(domain) or not LABEL_NAME.fullmatch(rest):
+        elif not re.fullmatch(SUBDOMAIN, domain) or not re.fullmatch(LABEL_NAME, rest):
             yield invalid(
                 path, f"{quote(name)} is not a resource's name", "for example rdma/hca, vendor.example/device"
             )
@@ -123,7 +123,7 @@ def devices_are_the_accelerators(job: JobFile, door: str) -> Iterator[Problem]:
     patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
     own = job.spec.accelerator.resource
     for name in job.spec.resources:
-        if name == own or any(re.fullmatch(pattern, name) for pattern in patterns):
+        if name == own or (name not in _NATIVE and any(re.fullmatch(pattern, name) for pattern in patterns)):
             message = "devices are asked for by accelerator"
             yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import cache
-from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
 
 from k8sel import brought
+from k8sel.digest import sha256
 from k8sel.plan import JobPlan
 
 

@@ -21,10 +21,10 @@ _WORDS: dict[str, Scalar] = {
 }
 _FIRST = frozenset("+-.0123456789")  # only these can begin a number; `_` cannot
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
-_BINARY = re.compile(r"0b([-+][01]+)")  # resolve.go strips "0b" and lets strconv read the rest, sign and all
+_BINARY = r"0b([-+][01]+)"  # resolve.go strips "0b" and lets strconv read the rest, sign and all
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"
-_DOT_FLOAT = re.compile(rf"\.{_DIGITS}(?:[eE][-+]?{_DIGITS})?")  # not stripped of "_": strconv.ParseFloat's own rule
+_DOT_FLOAT = rf"\.{_DIGITS}(?:[eE][-+]?{_DIGITS})?"  # not stripped of "_": strconv.ParseFloat's own rule
 _BASES = (16, 2, 8, 10)
 
 
@@ -35,7 +35,7 @@ def resolve(text: str) -> Scalar:
     if text[0] not in _FIRST:
         return text
     if text[0] == ".":
-        return _finite(text, text) if _DOT_FLOAT.fullmatch(text) else text
+        return _finite(text, text) if re.fullmatch(_DOT_FLOAT, text) else text
     return _number(text.replace("_", ""), text)
 
 
@@ -45,7 +45,7 @@ def _number(plain: str, text: str) -> Scalar:
         return whole
     if _FLOAT.fullmatch(plain):
         return _finite(plain, text)
-    binary = _BINARY.fullmatch(plain)
+    binary = re.fullmatch(_BINARY, plain)
     if binary and -(2**63) <= int(binary[1], 2) < 2**63:
         return int(binary[1], 2)
     return text

@@ -9,12 +9,12 @@ import yaml
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.yamlio.scalars import Scalar
 
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1's
+_LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"  # YAML 1.1's
 
 
 def place_after(before: str) -> tuple[int, int]:
     """Line and column of what follows ``before``."""
-    lines = _LINE_BREAK.split(before)
+    lines = re.split(_LINE_BREAK, before)
     return len(lines), len(lines[-1]) + 1
 
 
@@ -60,7 +60,7 @@ def syntax(wrong: yaml.YAMLError, file: str, text: str) -> Problem:
 
 
 def _bad_start(text: str, place: tuple[int, int]) -> tuple[str, str]:
-    lines = _LINE_BREAK.split(text)
+    lines = re.split(_LINE_BREAK, text)
     character = (lines[place[0] - 1] if place[0] <= len(lines) else "")[place[1] - 1 : place[1]]
     if character == "\t":
         return "a tab cannot indent YAML", "use spaces"

@@ -6,17 +6,18 @@ and booleans, and it needs many times longer.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 # A word that no YAML version takes for anything but a string, unless it is a keyword.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _KEYWORDS = frozenset(("y", "yes", "true", "on", "n", "no", "false", "off", "null"))
-# json.dumps escapes what is below a space; these would be line breaks, invisible, or refused by some reader.
-_ESCAPED = re.compile("[\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
+# JSON escapes what is below a space; these would be line breaks, invisible, or refused by some reader.
+_ESCAPED = "[\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]"
 _LONG_KEY = 500  # YAML 1.1 readers take a key of at most 1024 characters unless it is marked by "?"
 
 
@@ -27,6 +28,8 @@ def dump(objects: Iterable[Mapping[str, Any]]) -> str:
 
 def dump_json(objects: Iterable[Mapping[str, Any]]) -> str:
     """``objects`` as JSON: one as it is, several as a List, like kubectl."""
+    import json  # YAML, which most want, does without it
+
     items = list(objects)
     whole = items[0] if len(items) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -78,8 +81,8 @@ def _float(data: float) -> str:
 def _string(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.lower() not in _KEYWORDS:
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() and "\x7f" not in quoted else _ESCAPED.sub(_escape, quoted)
+    quoted = msgspec.json.encode(text).decode()
+    return quoted if quoted.isascii() and "\x7f" not in quoted else re.sub(_ESCAPED, _escape, quoted)
 
 
 def _escape(match: re.Match[str]) -> str:

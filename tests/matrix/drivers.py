@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from entrypoint.machines import uuid
 
@@ -29,12 +30,27 @@ def _modules(held: Sequence[int]) -> dict[str, int]:
     return {str(MODULES[device]): device for device in held}
 
 
+def _pairs_of_cores(held: Sequence[int]) -> dict[str, int]:
+    return {f"{2 * number}-{2 * number + 1}": device for number, device in enumerate(held)}
+
+
+def _words(mask: str) -> list[str]:
+    return mask.split(",")
+
+
+def _pairs(mask: str) -> list[str]:
+    """``0-3`` as ``0-1`` and ``2-3``; a core alone is half a device, and none."""
+    first, _, last = mask.partition("-")
+    return [f"{core}-{core + 1}" for core in range(int(first), int(last or first), 2)]
+
+
 @dataclass(frozen=True)
 class Driver:
     """How one vendor's driver reads its mask."""
 
     mask: str
     names: Callable[[Sequence[int]], dict[str, int]] = _counted  # what the mask calls each device of the container
+    words: Callable[[str], list[str]] = _words
     empty_is_all: bool = True
     ordered: bool = True  # whether the program gets them in the mask's order
     counts: Mapping[str, str] = field(default_factory=dict)  # without this, numbers may be anything
@@ -46,11 +62,7 @@ class Driver:
         names, mask = self.names(held), env.get(self.mask)
         if mask is None or (mask == "" and self.empty_is_all):
             return list(names.values())
-        words = mask.split(",")
-        valid = next(
-            (end for end, word in enumerate(words) if word not in names), len(words)
-        )  # the first wrong one ends
-        shown = [names[word] for word in words[:valid]]
+        shown = [names[word] for word in takewhile(names.__contains__, self.words(mask))]  # the first wrong one ends it
         return shown if self.ordered else [device for device in names.values() if device in shown]
 
 
@@ -68,7 +80,8 @@ DRIVERS = {
     # hiascend.com, environment variables: ASCEND_RT_VISIBLE_DEVICES takes ascending numbers
     "npu": Driver("ASCEND_RT_VISIBLE_DEVICES", ordered=False),
     "mps": Driver(mask=""),  # has none
-    "neuron": Driver("NEURON_RT_VISIBLE_CORES", ordered=False),
+    # aws-neuron/aws-neuron-driver neuron_cdev.c: one range of cores, from 0 for the container's first device
+    "neuron": Driver("NEURON_RT_VISIBLE_CORES", _pairs_of_cores, _pairs, ordered=False),
     "tpu": Driver("TPU_VISIBLE_CHIPS", ordered=False),
     "mlu": Driver("MLU_VISIBLE_DEVICES", ordered=False),
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from entrypoint.machines import Box, Gpu, uuid
-from entrypoint.trees import Card, drm, gaudi, kfd
+from entrypoint.trees import Card, drm, gaudi, kfd, neuron
 
 DEVICES = (0, 1, 2, 3)
 BUSES = ("1a", "3b", "86", "c1")
@@ -77,7 +77,7 @@ HOSTS = {
     "cpu": Host(lambda box, held: None),
     "mps": Host(lambda box, held: box.write("uname", "Darwin arm64\n"), nodes=("",)),
     "npu": _numbered("davinci"),
-    "neuron": _numbered("neuron"),
+    "neuron": Host(lambda box, held: neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),
     "tpu": _numbered("accel"),
     "mlu": _numbered("cambricon_dev"),
 }

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sel import api, spec
+from k8sel import accelerators, api, launchers, spec
 from k8sel.defaults import default
 from k8sel.errors import Problem, SpecError
 from k8sel.explain_words import PATTERNS, SYNONYMS
@@ -123,8 +123,9 @@ def test_every_pattern_of_the_models_has_its_words() -> None:
 
 
 def test_the_models_types_are_no_texts_that_would_have_to_be_compiled() -> None:
-    fields = [field for model in spec._Model.__subclasses__() for field in model.__annotations__.items()]
-    assert "command" in dict(fields)
+    models = [*spec._Model.__subclasses__(), accelerators.Row, launchers.Mpi]
+    fields = [field for model in models for field in model.__annotations__.items()]
+    assert {"command", "mask_env", "export"} <= dict(fields).keys()
     assert [name for name, kind in fields if isinstance(kind, str)] == []
 
 
