@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device
     from k8sel.here import Seen
 
-HEADER = ("INDEX", "PCI", "UUID", "PRODUCT", "MEMORY", "NUMA")
+HEADER = ("INDEX", "PCI", "PART", "UUID", "PRODUCT", "MEMORY", "NUMA")
 _GIBIBYTE = 2**30
 
 
@@ -39,7 +39,11 @@ def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None
 
 def _table(each: Seen) -> None:
     print(show.bold(_headline(each)))
-    show.table(HEADER, [_cells(index, *device) for index, device in enumerate(_placed(each))])
+    lines = [_cells(index, *device) for index, device in enumerate(_placed(each))]
+    shown = [
+        column for column, name in enumerate(HEADER) if name != "PART" or any(line[column] != "-" for line in lines)
+    ]
+    show.table([HEADER[column] for column in shown], [[line[column] for column in shown] for line in lines])
     for note in each.found.notes:
         print(f"note: {note}")
 
@@ -47,7 +51,9 @@ def _table(each: Seen) -> None:
 def _headline(each: Seen) -> str:
     found, number = each.found, len(each.found.devices)
     driver = f", driver {found.driver}" if found.driver else ""
-    return f"{each.row.name}: {each.row.title}: {number} device{'' if number == 1 else 's'} by {found.how}{driver}"
+    runtime = f", runtime {found.runtime}" if found.runtime else ""
+    devices = f"{number} device{'' if number == 1 else 's'}"
+    return f"{each.row.name}: {each.row.title}: {devices} by {found.how}{driver}{runtime}"
 
 
 def _placed(each: Seen) -> Iterator[tuple[Device, int | None]]:
@@ -56,7 +62,7 @@ def _placed(each: Seen) -> Iterator[tuple[Device, int | None]]:
 
 def _cells(index: int, device: Device, numa: int | None) -> tuple[str, ...]:
     product, memory = label(device.name), f"{device.memory / _GIBIBYTE:.1f}GiB" if device.memory else ""
-    known = (device.pci, device.uuid, product, memory, "" if numa is None else str(numa))
+    known = (device.pci, device.part, device.uuid, product, memory, "" if numa is None else str(numa))
     return (str(index), *(cell or "-" for cell in known))
 
 
@@ -84,6 +90,7 @@ def _type(each: Seen) -> dict[str, Any]:
         "title": each.row.title,
         "how": each.found.how or None,
         "driver": each.found.driver or None,
+        "runtime": each.found.runtime or None,
         "notes": list(each.found.notes),
         "devices": [_device(index, *device) for index, device in enumerate(_placed(each))],
     }
@@ -93,6 +100,7 @@ def _device(index: int, device: Device, numa: int | None) -> dict[str, Any]:
     return {
         "index": index,
         "pci": device.pci or None,
+        "part": device.part or None,
         "uuid": device.uuid or None,
         "product": label(device.name) or None,
         "name": device.name or None,

@@ -67,11 +67,12 @@ def pod_status(pod: Object, kind: JobKind, job: str) -> PodStatus:
     )
 
 
-def in_order(pod: Object) -> tuple[int, int, str]:
-    """Sorts pods as a person lists them: launcher, master, workers by their index."""
+def in_order(pod: Object) -> tuple[int, int, str, str]:
+    """Sorts pods as a person lists them: launcher, master, workers by their index; of several tries the first first."""
     labels = pod["metadata"].get("labels", {})
     place = _ORDER.index(role(pod)) if role(pod) in _ORDER else len(_ORDER)
-    return place, int(labels.get(_INDEX) or 0), pod["metadata"]["name"]
+    created = pod["metadata"].get("creationTimestamp") or ""
+    return place, int(labels.get(_INDEX) or 0), created, pod["metadata"]["name"]
 
 
 def role(pod: Object) -> str:

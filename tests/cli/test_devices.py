@@ -76,6 +76,7 @@ def test_json_says_what_is_known_and_null_for_the_rest(box: Box) -> None:
     assert found["cuda"]["devices"][1] == {
         "index": 1,
         "pci": "0000:86:00.0",
+        "part": None,
         "uuid": uuid(0),
         "product": "NVIDIA-H100-80GB-HBM3",
         "name": "NVIDIA H100 80GB HBM3",
@@ -97,6 +98,17 @@ def test_memory_and_product_by_the_drivers_library(box: Box, fake_nvml: Path) ->
     gpu = json.loads(k8sel(box, "devices", "--type", "cuda", "-o", "json", **environ).stdout)["types"][0]["devices"][0]
     assert gpu["memory"] > 2**30
     assert f"{gpu['memory'] / 2**30:.1f}GiB" in shown[2].split()
+
+
+def test_parts_of_a_partitioned_gpu_are_devices(box: Box, fake_nvml: Path) -> None:
+    box.nodes(0, 1)
+    box.library(fake_nvml)
+    environ = {"FAKE_NVML_DEV": str(box.root / "dev"), "FAKE_NVML_MIG": ";3g.40gb,,2g.20gb"}
+    header, *lines = k8sel(box, "devices", "--type", "cuda", **environ).stdout.splitlines()[1:]
+    assert header.split()[:4] == ["INDEX", "PCI", "PART", "UUID"]
+    assert [line.split()[0] for line in lines] == [str(number) for number in range(len(lines))]
+    assert any(" MIG-" in line for line in lines)
+    assert "PART" not in k8sel(box, "devices", **{**environ, "FAKE_NVML_MIG": ""}).stdout
 
 
 @pytest.mark.parametrize("kind", ["hpu", "rocm"])

@@ -154,6 +154,14 @@ def test_pods_are_listed_by_role_and_number() -> None:
     assert [each.node for each in found.pods] == ["job-launcher", "job-master-0", "job-worker-2", "job-worker-10"]
 
 
+def test_of_several_tries_the_first_is_listed_first() -> None:
+    """A batch Job names its pods at random: the log of the last try has to come last."""
+    tries = [pod(name, "launcher") for name in ("job-launcher-a0", "job-launcher-z0")]
+    for each, at in zip(tries, ("2026-01-01T00:00:09Z", "2026-01-01T00:00:01Z"), strict=True):
+        each["metadata"]["creationTimestamp"] = at
+    assert [each.name for each in read(job(kind="MPIJob"), tries).pods] == ["job-launcher-z0", "job-launcher-a0"]
+
+
 @pytest.mark.parametrize(
     ("name", "at", "ours"),
     [
