@@ -170,8 +170,14 @@ ONE, TWO = {"NEURON_LOGICAL_NC_CONFIG": "1"}, {"NEURON_RT_VIRTUAL_CORE_SIZE": "2
 # name: the machine, its variables, the expectation, the mask ("": none is written; None: refused), what is said
 CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], str | None, str]] = {
     "one of one": (devices(0), {}, of("neuron", 0, count=1), "0-1", "neuron device 0 of 1 (/dev/neuron<N>)"),
-    "one of four": (devices(0, 1, 2, 3, cores=4), {}, of("neuron", 2, count=4), "8-11", "16 cores, 4 of each device"),
-    "side by side": (devices(*range(16)), {}, of("neuron", 4, 5, 6, 7, count=16), "8-15", "32 cores, 2 of each"),
+    "one of four": (devices(0, 1, 2, 3, cores=4), {}, of("neuron", 2, count=4), "8-11", "neuron device 2 of 4"),
+    "side by side": (
+        devices(*range(16)),
+        {},
+        of("neuron", 4, 5, 6, 7, count=16),
+        "8-15",
+        "device 4 of 16 + device 5 of 16",
+    ),
     "sixteen": (devices(*range(16)), {}, of("neuron", *range(16), count=16), "0-31", "device 15 of 16"),
     "a hole": (
         devices(0, 1, 2),
@@ -181,9 +187,15 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         "devices [0, 2] cannot be one process's: NEURON_RT_VISIBLE_CORES is one range, and what they count leaves a",
     ),
     "descending": (devices(0, 1), {}, of("neuron", 1, 0), None, "cannot be put in that order: NEURON_RT_VISIBLE_CORES"),
-    "cores in pairs": (devices(0, 1, cores=8), {}, of("neuron", 1, count=2), "4-7", "8 cores, 4 of each device"),
-    "cores in pairs, as said": (devices(0, 1, cores=8), TWO, of("neuron", 1, count=2), "4-7", "8 cores, 4 of each"),
-    "every core alone": (devices(0, 1, cores=8), ONE, of("neuron", 1, count=2), "8-15", "16 cores, 8 of each device"),
+    "cores in pairs": (
+        devices(0, 1, cores=8),
+        {},
+        of("neuron", 1, count=2),
+        "4-7",
+        "cores are counted in pairs, the default where NEURON_LOGICAL_NC_CONFIG says nothing",
+    ),
+    "cores in pairs, as said": (devices(0, 1, cores=8), TWO, of("neuron", 1, count=2), "4-7", "device 1 of 2 (/dev"),
+    "every core alone": (devices(0, 1, cores=8), ONE, of("neuron", 1, count=2), "8-15", "device 1 of 2 (/dev"),
     "groups that do not exist": (
         devices(0, cores=8),
         {"NEURON_LOGICAL_NC_CONFIG": "3"},
@@ -191,8 +203,8 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         "",
         "how many cores neuron0 has is not known, and the mask counts cores",
     ),
-    "one core": (devices(0, 1, cores=1), {}, of("neuron", 1, count=2), "1", "2 cores, 1 of each device"),
-    "core_count is root's": (devices(0, 1, root=False), {}, of("neuron", 1, count=2), "2-3", "4 cores, 2 of each"),
+    "one core": (devices(0, 1, cores=1), {}, of("neuron", 1, count=2), "1", "device 1 of 2"),
+    "core_count is root's": (devices(0, 1, root=False), {}, of("neuron", 1, count=2), "2-3", "device 1 of 2"),
     "numbers of the host": (devices(2, 3), {}, of("neuron", 1, count=2), "2-3", "device 1 of 2"),
     "not side by side": (
         devices(0, 2),
@@ -222,7 +234,7 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         {"NEURON_RT_VISIBLE_CORES": "0-3"},
         of("neuron", 0, 1, count=2),
         "0-3",
-        "4 cores",
+        "device 1 of 2",
     ),
     "a mask that says another thing": (
         devices(0, 1),
@@ -261,6 +273,16 @@ def test_cores_of_each_process(box: Box) -> None:
     assert [env["NEURON_RT_VISIBLE_CORES"] for env in ranks] == ["4-5", "6-7", "2-3", "0-1"]
 
 
+def test_a_healthy_start_has_no_note(box: Box) -> None:
+    neuron(box, 0, 1)
+    neuron(box, 2, cores=2, root=False)
+    vfio(box, (4, "0000:00:04.0", GOOGLE), (5, "0000:00:05.0", GOOGLE))
+    maxes("xe", 1, 1)(box)
+    box.write("lib/libze_loader.so.1", "")
+    for each in (of("neuron", 0, 1, count=3), of("tpu", 0, 1), of("xpu", 1)):
+        assert "note:" not in box.start(expect=each).err
+
+
 def test_cores_are_not_guessed_without_a_look(box: Box) -> None:
     neuron(box, 0, 1)
     end = box.start(expect=of("neuron", 1, check="off"))
@@ -277,7 +299,6 @@ def accel(number: int) -> Callable[[Box], None]:
 
 
 GOOGLE = "0x1ae0"
-BOUNDS = "libtpu wants TPU_CHIPS_PER_PROCESS_BOUNDS and TPU_PROCESS_BOUNDS beside the mask"
 # name: the machine, the expectation, the mask (None: refused), what is said
 CHIPS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str]] = {
     "one": (accel(1), of("tpu", 0, count=1), "0", "tpu device 0 of 1 (/dev/accel<N>)"),
@@ -285,7 +306,7 @@ CHIPS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str]] 
         accel(4),
         of("tpu", 0, 1, 2, 3, count=4),
         "0,1,2,3",
-        BOUNDS,
+        "tpu device 0 of 4",
     ),
     "eight groups of VFIO's": (
         lambda box: vfio(box, *((number, f"0000:00:{number:02x}.0", GOOGLE) for number in range(4, 12))),

@@ -24,7 +24,7 @@ def find(machine: Machine) -> Found:
     ranges = [f"{start}-{start + size - 1}" for start, size in zip(starts, cores)]  # noqa: B905  (strict= is 3.10's)
     known = bool(cores) and all(cores)
     devices = tuple(Device(number=each if known else "") for each in ranges)
-    return Found(devices, "/dev/neuron<N>", notes=tuple(_notes(numbers, cores)), named=False)
+    return Found(devices, "/dev/neuron<N>", notes=tuple(_notes(machine, numbers, cores)), named=False)
 
 
 def nodes(machine: Machine) -> list[str]:
@@ -60,12 +60,13 @@ def _group(machine: Machine) -> int:
     return int(text) if text in ("1", "2") else 0
 
 
-def _notes(numbers: list[int], cores: list[int]) -> list[str]:
+def _notes(machine: Machine, numbers: list[int], cores: list[int]) -> list[str]:
     silent = [f"neuron{number}" for number, size in zip(numbers, cores) if not size]  # noqa: B905  (strict= is 3.10's)
     apart = numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
     listed = ", ".join(f"neuron{number}" for number in numbers)
+    pairs = not machine.setting(*_GROUPS) and any(_physical(machine, number) >= _GROUPED for number in numbers)
     return [
         *([f"how many cores {', '.join(silent)} has is not known, and the mask counts cores"] if silent else []),
         *([f"{listed} do not lie side by side, as the runtime needs them"] if apart else []),
-        *([f"{sum(cores)} cores, {cores[0]} of each device"] if cores and not silent else []),
+        *([f"cores are counted in pairs, the default where {_GROUPS[0]} says nothing"] if pairs else []),
     ]

@@ -12,8 +12,6 @@ from k8sel.entrypoint.discovery import Device, Found, normal_pci
 from k8sel.entrypoint.machine import Machine, names, read
 
 _VENDOR = "0x1ae0"  # jax-ml/jax jax/_src/hardware_utils.py
-# jax-ml/jax jax/_src/test_multiprocess.py sets them together; k8sel does not know how the chips are wired.
-_BOUNDS = "some of several chips: libtpu wants TPU_CHIPS_PER_PROCESS_BOUNDS and TPU_PROCESS_BOUNDS beside the mask"
 
 
 def find(machine: Machine) -> Found:
@@ -21,7 +19,7 @@ def find(machine: Machine) -> Found:
     chips = nodes(machine)
     devices = tuple(Device(_pci(machine, path)) for path in chips)
     how = "/dev/vfio" if chips and "/vfio/" in chips[0] else "/dev/accel<N>"
-    return Found(devices, how, notes=(_BOUNDS,) if len(chips) > 1 else (), named=False)
+    return Found(devices, how, named=False)
 
 
 def nodes(machine: Machine) -> list[str]:
