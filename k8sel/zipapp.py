@@ -59,7 +59,8 @@ def _zip(content: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-# Has to parse on any Python, Python 2 included: it is what says that Python is too old.
+# Has to parse on any Python, Python 2 included: it is what says that Python is too old. Python's own importer compiles
+# each module twice, once only to learn its file's name: half of the start. Lib/zipimport.py, get_filename.
 _START = """\
 import sys
 
@@ -74,6 +75,18 @@ if sys.version_info < (3, 9):
     except (IOError, OSError):
         pass
     sys.exit(78)
+
+import zipimport
+
+
+class Importer(zipimport.zipimporter):
+    def get_filename(self, name):
+        end = "/__init__.py" if self.is_package(name) else ".py"
+        return self.archive + "/" + self.prefix + name.rpartition(".")[2] + end
+
+
+sys.path_hooks.insert(0, Importer)
+sys.path_importer_cache.pop(sys.path[0], None)
 
 from k8sel.entrypoint.__main__ import main
 

@@ -226,3 +226,25 @@ def test_an_image_without_python(box: Box, tmp_path: Path) -> None:
     found = json.loads(check.stdout.removeprefix("k8sel-report: "))
     assert (found["node"], found["ok"]) == (os.uname().nodename, False)
     assert found["problems"][0].startswith("the image has no python3")
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_no_module_is_compiled_twice(version: str, box: Box) -> None:
+    """Half of a start would be that."""
+    program = """
+import sys
+compiled = []
+sys.addaudithook(lambda event, of: compiled.append(str(of[1])) if event == "compile" else None)
+sys.path.insert(0, sys.argv.pop(1))
+try:
+    import start
+finally:
+    print(*(name for name in compiled if name.startswith(sys.path[0])), sep="\\n")
+"""
+    words = [PYTHONS[version], "-I", "-S", "-c", program, str(box.entrypoint / brought.ARCHIVE), "check"]
+    environ = box.environ(None, {"K8SEL_ACCELERATOR": "cpu"})
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    report, *compiled = done.stdout.splitlines()
+    assert json.loads(report.partition(": ")[2])["ok"]
+    assert any(name.endswith("discovery/__init__.py") for name in compiled)
+    assert sorted(compiled) == sorted(set(compiled))
