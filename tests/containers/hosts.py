@@ -34,6 +34,7 @@ def lay_out(root: Path) -> None:
     for name in NUMBERED:
         for number in range(8):
             box.write(f"dev/{name}{number}", "")
+            box.write(f"sys/class/neuron_device/neuron{number}/core_count", "2\n")
     for node in sorted((root / "dev").rglob("*")):
         if node.is_file():
             _make_device(node)

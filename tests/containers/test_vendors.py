@@ -81,7 +81,7 @@ def seen(done: Done) -> tuple[list[str], dict[str, str]]:
         (*HPU[:2], {**HPU[2], "HABANA_VISIBLE_DEVICES": "2,3"}),
         ({"type": "npu", "devices": [1, 4]}, ["davinci1", "davinci4"], {"ASCEND_RT_VISIBLE_DEVICES": "0,1",
                                                                         "ASCEND_VISIBLE_DEVICES": "1,4"}),
-        ({"type": "neuron", "devices": [5]}, ["neuron5"], {"NEURON_RT_VISIBLE_CORES": "0"}),
+        ({"type": "neuron", "devices": [4, 5]}, ["neuron4", "neuron5"], {"NEURON_RT_VISIBLE_CORES": "0-3"}),
         ({"type": "xpu", "devices": []}, [], HIDDEN),
     ],
     ids=lambda case: case[0]["type"],
@@ -99,6 +99,32 @@ def test_cdi_devices(by_cdi: Docker, host: Path, case: Case) -> None:
     image = BASE if accelerator["type"] == "cuda" else "host"  # there the library looks for nodes itself
     done = by_cdi.k8sel("--cdi", text=job(*SHOW, image=image, accelerator=accelerator), root=host)
     assert seen(done) == (nodes, masks)
+
+
+def test_a_newer_daemon_takes_the_other_ways_too(cdi_daemon: Docker) -> None:
+    accelerator, nodes, masks = CUDA
+    done = cdi_daemon.k8sel(text=job(*SHOW, accelerator=accelerator))
+    assert seen(done) == (nodes, {**masks, "NVIDIA_VISIBLE_DEVICES": "0,2"})
+
+
+MEET = """
+import os, socket, time
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    print(socket.create_server(("", place[1])).accept()[0].recv(9).decode())
+else:
+    while True:
+        try:
+            socket.create_connection(place, 1).send(os.uname().nodename[-8:].encode())
+            break
+        except OSError:
+            time.sleep(0.1)
+"""
+
+
+def test_nodes_of_a_newer_daemon_hear_each_other(cdi_daemon: Docker) -> None:
+    done = cdi_daemon.k8sel(text=job("python3", "-c", MEET, nodes=2))
+    assert (done.returncode, done.stdout) == (0, "box-master-0: worker-0\n"), done.stderr
 
 
 def test_where_cdi_is_the_one_way_it_is_taken(by_cdi: Docker, host: Path) -> None:
