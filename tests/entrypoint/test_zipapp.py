@@ -239,7 +239,7 @@ sys.path.insert(0, sys.argv.pop(1))
 try:
     import start
 finally:
-    print(*(name for name in compiled if name.startswith(sys.path[0])), sep="\\n")
+    print(*(name for name in compiled if name.startswith(sys.path[0] + "/k8sel/")), sep="\\n")
 """
     words = [PYTHONS[version], "-I", "-S", "-c", program, str(box.entrypoint / brought.ARCHIVE), "check"]
     environ = box.environ(None, {"K8SEL_ACCELERATOR": "cpu"})
