@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from k8sel.accelerators import Row
     from k8sel.plan import Fragment, JobPlan
 
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
     """What is started, and with which change to the shell's variables; ``str`` gives a line to paste."""

@@ -136,11 +136,13 @@ def test_no_home_is_needed() -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("k8sel re", ["render"]),
+        ("k8sel ren", ["render"]),
         ("k8sel plan --do", ["--door"]),
         ("k8sel render -o ", ["yaml", "json"]),
         ("k8sel init --launcher m", ["mpirun"]),
         ("k8sel init -a cu", ["cuda"]),
+        ("k8sel devices --type cu", ["cuda"]),
+        ("k8sel receipt -o ", ["table", "json"]),
         ("k8sel validate --namespace-policy re", ["restricted"]),
     ],
 )
