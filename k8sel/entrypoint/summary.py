@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from k8sel.entrypoint import cpus, discovery, libraries, report
+from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import Process
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def write(
-    seen: Survey, expectation: Expectation, each: list[Process], environ: dict[str, str], program: str
+    seen: Survey, expectation: Expectation, each: list[Process], environ: dict[str, str], versions: dict[str, str]
 ) -> dict[str, str]:
-    """Prints the summary and the receipt of what ``program`` gets, and hands ``environ`` on."""
+    """Prints the summary and the receipt, and hands ``environ`` on. ``versions``: of the program's libraries."""
     gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, seen, expectation)}" for process in each)
     unchecked = f"; not checked: {', '.join(seen.unchecked)}" if seen.unchecked else ""
     report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}{unchecked}")
@@ -36,7 +36,7 @@ def write(
             "driver": seen.found.driver,
             "runtime": seen.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "libraries": libraries.versions(program, environ),
+            "libraries": versions,
             "check": expectation.check,
             "notChecked": seen.unchecked,
             "rank": environ.get("RANK"),

@@ -258,15 +258,33 @@ def test_a_launcher_that_is_not_installed(program: str, nvml_box: Box) -> None:
 
 
 def test_the_libraries_a_program_will_import(nvml_box: Box, tmp_path: Path) -> None:
-    packages = tmp_path / "venv/lib/python3.12/site-packages"
-    for name in ("torch-2.9.0+cu128", "nvidia_nccl_cu12-2.27.5", "numpy-2.1", "torchvision-0.24", "deepspeed-0.18"):
-        (packages / f"{name}.dist-info").mkdir(parents=True)
-    (tmp_path / "venv/bin").mkdir()
-    program = tmp_path / "venv/bin/train"
+    path = environment(tmp_path, "torch-2.9.0+cu128", "nvidia_nccl_cu12-2.27.5", "numpy-2.1", "deepspeed-0.18")
+    (tmp_path / "own/deepspeed-0.1.dist-info").mkdir(parents=True)
+    end = nvml_box.start("train", expect=devices(0, count=3), env={**path, "PYTHONPATH": str(tmp_path / "own")})
+    assert end.receipt["libraries"] == {"torch": "2.9.0+cu128", "nvidia_nccl_cu12": "2.27.5", "deepspeed": "0.1"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "installed", "said"),
+    [
+        ("deepspeed", ["torch-2.9.0"], "deepspeed is not installed beside torch 2.9.0: pip install deepspeed"),
+        ("accelerate", ["torch-2.9.0"], "accelerate is not installed beside torch 2.9.0: pip install accelerate"),
+        ("deepspeed", ["torch-2.9.0", "deepspeed-0.18"], ""),
+        ("deepspeed", [], ""),
+        ("torchrun", ["torch-2.9.0"], ""),
+    ],
+)
+def test_a_launchers_library(launcher: str, installed: list[str], said: str, nvml_box: Box, tmp_path: Path) -> None:
+    end = nvml_box.start("train", expect=devices(0, count=3, launcher=launcher), env=environment(tmp_path, *installed))
+    assert (end.status, note(end)) == (0, said)
+
+
+def environment(folder: Path, *installed: str) -> dict[str, str]:
+    """PATH with the program ``train`` of a virtual environment that holds these."""
+    for name in installed:
+        (folder / f"venv/lib/python3.12/site-packages/{name}.dist-info").mkdir(parents=True)
+    (folder / "venv/bin").mkdir(parents=True, exist_ok=True)
+    program = folder / "venv/bin/train"
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)
-    own = tmp_path / "own/deepspeed-0.1.dist-info"
-    own.mkdir(parents=True)
-    path = {"PATH": f"{program.parent}:/bin:/usr/bin", "PYTHONPATH": str(own.parent)}
-    end = nvml_box.start("train", expect=devices(0, count=3), env=path)
-    assert end.receipt["libraries"] == {"torch": "2.9.0+cu128", "nvidia_nccl_cu12": "2.27.5", "deepspeed": "0.1"}
+    return {"PATH": f"{program.parent}:/bin:/usr/bin"}
