@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from k8sel.accelerators import ROWS
 from k8sel.launchers import LAUNCHERS
-from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, Policy, Scheduling, Spec
+from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, MpiName, Policy, Scheduling, Spec
 
 T = TypeVar("T")
 
+MPI: MpiName = "OpenMPI"
+SSH_PORT = 2222
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
 # mpi-operator writes the name of the gang's scheduler itself.
@@ -77,8 +79,8 @@ def _processes(spec: Spec, accelerator: Accelerator, door: str, sockets: int) ->
 def _mpi(spec: Spec) -> Mpi:
     return replace(
         spec.mpi,
-        implementation=_given(spec.mpi.implementation, "OpenMPI"),
-        ssh_port=_given(spec.mpi.ssh_port, 2222),
+        implementation=_given(spec.mpi.implementation, MPI),
+        ssh_port=_given(spec.mpi.ssh_port, SSH_PORT),
         ssh_auth_mount_path=_given(spec.mpi.ssh_auth_mount_path, ROOT_SSH if is_root(spec) else USER_SSH),
     )
 

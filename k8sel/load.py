@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from k8sel import canonical
 from k8sel.digest import sha256
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.spec import JobFile, decode
@@ -23,7 +24,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
     file: JobFile  # nothing is defaulted yet
     document: Document  # its places
-    sha256: str  # of its data in canonical form: comments and order do not count
+    sha256: str  # of its data (canonical.py): comments and order do not count
 
 
 def load(text: bytes, file: str) -> tuple[Job, ...]:
@@ -65,8 +66,8 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    canonical = msgspec.json.encode(document.data, order="sorted")
-    return Job(file=decode(document.data), document=document, sha256=sha256(canonical).hexdigest())
+    digest = sha256(canonical.dumps(document.data).encode()).hexdigest()
+    return Job(file=decode(document.data), document=document, sha256=digest)
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:

@@ -24,6 +24,20 @@ SSHD = (
     'mkdir -p -m 0755 /run/sshd 2>/dev/null; exec /usr/sbin/sshd "$@"'
     ' -o "SetEnv=PATH=$PATH${LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"'
 )
+SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")
+# Of the nodes' sshd; no text of the job file is shell text.
+SSHD_OPTIONS = (
+    "Port={port}",
+    "HostKey={path}/id_rsa",
+    "AuthorizedKeysFile={path}/authorized_keys",
+    "StrictModes=no",  # a Secret's files belong to root
+    "UsePAM=no",
+    "PidFile=none",
+    "PasswordAuthentication=no",
+    "PermitRootLogin=prohibit-password",
+)
+# Of the client: the keys are the operator's and new for each job, so there is no host to know beforehand.
+SSH_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
 # mpi-operator's own images give the sshd file this one: without it in the container, it cannot even be started.
 CAPABILITIES = ("NET_BIND_SERVICE",)
 ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # to separate what runs before the login
@@ -97,23 +111,11 @@ def _ssh_env(mpi: Mpi, spec: Spec) -> Argv:
 
 
 def _ssh_options(spec: Spec) -> str:
-    """Of the client: the keys are the operator's and new for each job, so there is no host to know beforehand."""
-    key = f"{spec.mpi.ssh_auth_mount_path}/id_rsa"
-    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
-    return f"-p {spec.mpi.ssh_port} -i {key} " + " ".join(f"-o {option}" for option in options)
+    options = " ".join(f"-o {option}" for option in SSH_OPTIONS)
+    return f"-p {spec.mpi.ssh_port} -i {spec.mpi.ssh_auth_mount_path}/id_rsa {options}"
 
 
 def _sshd(spec: Spec) -> Argv:
-    """The nodes' command: needs nothing of the image but /usr/sbin/sshd, and no text of the job file is shell text."""
-    path = spec.mpi.ssh_auth_mount_path
-    options = (
-        f"Port={spec.mpi.ssh_port}",
-        f"HostKey={path}/id_rsa",
-        f"AuthorizedKeysFile={path}/authorized_keys",
-        "StrictModes=no",  # a Secret's files belong to root
-        "UsePAM=no",
-        "PidFile=none",
-        "PasswordAuthentication=no",
-        "PermitRootLogin=prohibit-password",
-    )
-    return ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null", *(w for o in options for w in ("-o", o)))
+    """The nodes' command: needs nothing of the image but /usr/sbin/sshd."""
+    options = [option.format(port=spec.mpi.ssh_port, path=spec.mpi.ssh_auth_mount_path) for option in SSHD_OPTIONS]
+    return (*SSHD_START, *(word for option in options for word in ("-o", option)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from k8sel import canonical
 from k8sel.defaults import is_root
 from k8sel.plan import Devices, Fragment
 from k8sel.spec import Spec
@@ -38,7 +39,7 @@ def launcher_container(spec: Spec) -> Fragment:
 
 def quantity(value: float | str | None) -> str | None:
     """As a string, since a resource's schema takes no fraction as a number."""
-    return None if value is None else str(value)
+    return canonical.number(value) if isinstance(value, float) else None if value is None else str(value)
 
 
 def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:

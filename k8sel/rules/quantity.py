@@ -11,8 +11,8 @@ from decimal import Decimal
 
 MOST = 2**63 - 1  # more, Kubernetes does not count
 _QUANTITY = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][-+]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def amount(value: float | str) -> Decimal | None:
@@ -36,7 +36,7 @@ def is_whole(number: Decimal) -> bool:
 
 
 def _factor(suffix: str) -> Decimal:
-    if suffix in _BINARY:
-        return Decimal(2) ** _BINARY[suffix]
-    power = int(suffix[1:]) if suffix[:1] in ("e", "E") and len(suffix) > 1 else _DECIMAL.get(suffix, 0)
+    if suffix in BINARY:
+        return Decimal(2) ** BINARY[suffix]
+    power = int(suffix[1:]) if suffix[:1] in ("e", "E") and len(suffix) > 1 else DECIMAL.get(suffix, 0)
     return Decimal(1).scaleb(power)

@@ -1,0 +1,213 @@
+"""Writes what the chart has from k8sel's own sources: `python charts/generate.py`. A test only compares.
+
+values.schema.json            the job file's schema, in the draft that every Helm reads
+README.md                     its fields, in the page written by hand (as docs/generate.py does)
+files/accelerators.json, mpi.json, entrypoint.sh, entrypoint.pyz    copies
+files/facts.json              what is a constant in k8sel's code, so that no template has it a second time
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
+from k8sel.cluster.kinds import JOB_KINDS
+from k8sel.entrypoint import masks, protocol
+from k8sel.rules import quantity
+from k8sel.schema import NULLABLE, schema
+from k8sel.spec import API_VERSION, KIND
+from k8sel.targets import podspec
+
+HERE = Path(__file__).parent
+CHART = HERE / "k8sel"
+
+
+def files() -> dict[str, bytes]:
+    """File name in the chart -> what it has to hold; the archive apart (``archive_is_current``)."""
+    return {
+        "values.schema.json": _json(values_schema()),
+        "README.md": _readme(),
+        "files/facts.json": _json(facts()),
+        "files/accelerators.json": accelerators.TABLE.read_bytes(),
+        "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
+        "files/entrypoint.sh": brought.script().encode(),
+    }
+
+
+def _readme() -> bytes:
+    """The page written by hand, with the table of fields in it made anew."""
+    pages = _pages()
+    before, _, rest = (CHART / "README.md").read_text(encoding="utf-8").partition(pages.BEGIN)
+    rows = "".join(f"| {row} |\n" for row in pages._rows(schema()))
+    table = f"| field | type | meaning |\n|---|---|---|\n{rows}"
+    return f"{before}{pages.BEGIN}{table}{pages.END}{rest.partition(pages.END)[2]}".encode()
+
+
+def _pages() -> ModuleType:
+    """docs/generate.py, which is in no package either."""
+    spec = importlib.util.spec_from_file_location("pages", HERE.parent / "docs" / "generate.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("docs/generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def archive_is_current() -> bool:
+    """Whether the chart's zipapp has the members of today's; the bytes between them are each zlib's own."""
+    file = CHART / "files" / brought.ARCHIVE
+    return file.exists() and _members(file.read_bytes()) == _members(brought.archive())
+
+
+def values_schema() -> dict[str, Any]:
+    """The job file's schema for Helm's values: Helm names the job, and has `global` for itself."""
+    made = schema(mark_nullable=True)
+    parts: dict[str, Any] = {name: _draft_7(part) for name, part in made["$defs"].items()}
+    parts["Metadata"]["required"].remove("name")
+    whole = parts.pop("JobFile")
+    whole["properties"]["global"] = {"description": "Helm's own; not read.", "type": "object"}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **whole,
+        "title": made["title"],
+        "required": ["spec"],
+        "definitions": parts,
+    }
+
+
+def _draft_7(part: object) -> object:
+    """``part`` in the words of draft 7, with null where it is "not given"."""
+    if isinstance(part, list):
+        return [_draft_7(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    made: dict[str, Any] = {key: _draft_7(value) for key, value in part.items() if key != NULLABLE}
+    if "$ref" in made:
+        made["$ref"] = made["$ref"].replace("#/$defs/", "#/definitions/")
+    return _with_null(made) if part.get(NULLABLE) else made
+
+
+def _with_null(part: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in part:
+        return {**part, "enum": [*part["enum"], None]}
+    if "anyOf" in part:
+        return {**part, "anyOf": [*part["anyOf"], {"type": "null"}]}
+    kinds = part["type"] if isinstance(part["type"], list) else [part["type"]]
+    return {**part, "type": [*kinds, "null"]}
+
+
+def facts() -> dict[str, Any]:
+    """The constants of k8sel's modules that the templates need."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "jobs": {
+            name: {"apiVersion": kind.api_version, "operator": kind.operator, "resource": f"{kind.plural}.{kind.group}"}
+            for name, kind in JOB_KINDS.items()
+        },
+        "labels": {
+            "job": names.LABEL_JOB,
+            "managedBy": names.LABEL_MANAGED_BY,
+            "manager": names.MANAGER,
+            "jobFile": names.ANNOTATION_JOB_FILE,
+        },
+        "launchers": {
+            name: {"targets": row.targets, "perDevice": row.per_device} for name, row in launchers.LAUNCHERS.items()
+        },
+        "hidden": _hidden(),
+        "maskedByNumber": masks.BY_NUMBER,
+        "units": {**{unit: float(f"1e{power}") for unit, power in quantity.DECIMAL.items()}, **_binary(), "": 1},
+        "gangSchedulers": {gang: name for gang, name in defaults.GANG_SCHEDULERS.items() if gang},
+        "entrypoint": _entrypoint(),
+        "pod": {
+            "graceSeconds": pod.GRACE_SECONDS,
+            "launcherResources": pod.LAUNCHER_RESOURCES,
+            "sharedMemory": podspec.SHARED_MEMORY,
+            "entrypoint": podspec.ENTRYPOINT,
+        },
+        "mpi": _mpi(),
+    }
+
+
+def _binary() -> dict[str, int]:
+    return {unit: 2**power for unit, power in quantity.BINARY.items()}
+
+
+def _hidden() -> dict[str, Any]:
+    """What hides every vendor's devices. Lists, since the order of variables is part of an object."""
+    rows = accelerators.ROWS.values()
+    return {
+        "all": _entries(accelerators.hide_env()),
+        "exposure": _entries({name: value for row in rows for name, value in row.exposure_hide.items()}),
+        "mask": _entries({name: value for row in rows for name, value in row.mask_hide.items()}),
+    }
+
+
+def _entrypoint() -> dict[str, Any]:
+    default = protocol.Expectation("", ())
+    return {
+        "folder": launch.FOLDER,
+        "builtIn": launch.BUILT_IN,
+        "script": brought.SCRIPT,
+        "archive": brought.ARCHIVE,
+        "variable": protocol.VARIABLE,
+        "version": protocol.VERSION,
+        "defaults": {
+            "order": default.order,
+            "isolation": default.isolation,
+            "launcher": default.launcher,
+            "nodes": default.nodes,
+            "processesPerNode": default.processes_per_node,
+            "check": default.check,
+        },
+    }
+
+
+def _mpi() -> dict[str, Any]:
+    return {
+        "implementation": defaults.MPI,
+        "sshPort": defaults.SSH_PORT,
+        "rootSsh": defaults.ROOT_SSH,
+        "userSsh": defaults.USER_SSH,
+        "constants": _entries(mpi.CONSTANTS),
+        "sshOptions": mpi.SSH_OPTIONS,
+        "sshdStart": mpi.SSHD_START,
+        "sshdOptions": mpi.SSHD_OPTIONS,
+        "capabilities": mpi.CAPABILITIES,
+        "rootCapabilities": mpi.ROOT_CAPABILITIES,
+    }
+
+
+def _entries(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _members(archive: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(BytesIO(archive)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def _json(data: object) -> bytes:
+    return (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def main() -> None:
+    """Writes all of them, and says which."""
+    written = files()
+    if not archive_is_current():
+        written[f"files/{brought.ARCHIVE}"] = brought.archive()
+    for name, content in written.items():
+        (CHART / name).write_bytes(content)
+        print(f"charts/k8sel/{name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

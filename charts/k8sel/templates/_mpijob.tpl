@@ -1,0 +1,26 @@
+{{/* A job for the mpi-operator: the launcher runs mpirun and may see no device, the workers run sshd. */}}
+{{- define "k8sel.mpijob" -}}
+{{- $command := include "k8sel.command" . | mustFromJson -}}
+{{- $told := include "k8sel.told" (list . .facts.hidden.all) | mustFromJson -}}
+{{- $launcher := dict "plan" . "name" "launcher" "number" 1 "command" $command "env" $told "launcher" true -}}
+{{- $sshd := include "k8sel.sshd" . | mustFromJson -}}
+{{- $env := include "k8sel.env" . | mustFromJson -}}
+{{- $worker := dict "plan" . "name" "worker" "number" (int .spec.nodes) "command" $sshd "env" $env -}}
+{{- $_ := set $worker "port" (int .spec.mpi.sshPort) -}}
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata:
+  {{- include "k8sel.metadata" . | nindent 2 }}
+spec:
+  slotsPerWorker: {{ int .spec.processesPerNode }}
+  runPolicy:
+    {{- include "k8sel.runPolicy" . | nindent 4 }}
+  sshAuthMountPath: {{ .spec.mpi.sshAuthMountPath | quote }}
+  launcherCreationPolicy: WaitForWorkersReady
+  mpiImplementation: {{ .spec.mpi.implementation }}
+  mpiReplicaSpecs:
+    Launcher:
+      {{- include "k8sel.replica" (set $launcher "restartPolicy" "Never") | nindent 6 }}
+    Worker:
+      {{- include "k8sel.replica" (set $worker "restartPolicy" "Never") | nindent 6 }}
+{{- end -}}

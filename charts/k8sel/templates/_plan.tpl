@@ -1,0 +1,114 @@
+{{/*
+A job, decided, as JSON: everything the other templates need, so that they decide nothing (k8sel/defaults.py, planner.py).
+
+  name, namespace, labels, annotations, sha256   of the job
+  spec       the job file's, with every default filled in, and without what is null
+  facts      the tables
+  row, mpi   the accelerator's row and the MPI's
+  root       whether the containers run as root, as far as the file says
+  devices    what a node asks for and what its processes see (_devices.tpl)
+  configMap  the name of the one with the entrypoint, where the job brings it along
+*/}}
+{{- define "k8sel.plan" -}}
+{{- $facts := include "k8sel.table" (list . "facts.json") | mustFromJson -}}
+{{- $rows := include "k8sel.table" (list . "accelerators.json") | mustFromJson -}}
+{{- $mpis := include "k8sel.table" (list . "mpi.json") | mustFromJson -}}
+{{- $metadata := deepCopy (default dict .Values.metadata) -}}
+{{- include "k8sel.default" (list $metadata "name" .Release.Name) -}}
+{{- $document := dict "apiVersion" $facts.apiVersion "kind" $facts.kind "metadata" $metadata "spec" .Values.spec -}}
+{{- $sha256 := toRawJson $document | sha256sum -}}
+{{- $spec := deepCopy .Values.spec -}}
+{{- $row := get $rows $spec.accelerator.type -}}
+{{- $plan := dict "name" $metadata.name "sha256" $sha256 "facts" $facts "row" $row "spec" $spec -}}
+{{- include "k8sel.defaulted" $plan -}}
+{{- $_ := set $plan "namespace" (default "" $metadata.namespace) -}}
+{{- $_ := set $plan "given" (dict "labels" (default dict $metadata.labels) "annotations" (default dict $metadata.annotations)) -}}
+{{- $_ := set $plan "labels" (deepCopy $plan.given.labels) -}}
+{{- include "k8sel.lay" (list $plan.labels (dict $facts.labels.managedBy $facts.labels.manager $facts.labels.job $plan.name)) -}}
+{{- $_ := set $plan "annotations" (deepCopy $plan.given.annotations) -}}
+{{- $_ := set $plan.annotations $facts.labels.jobFile $sha256 -}}
+{{- $_ := set $plan "mpi" (get $mpis (default "" $spec.mpi.implementation)) -}}
+{{- $_ := set $plan "devices" (include "k8sel.devices" $plan | mustFromJson) -}}
+{{- if eq $spec.entrypoint.mode "configMap" -}}
+{{- $_ := set $plan "configMap" (include "k8sel.configMapName" (list $ $plan.name)) -}}
+{{- end -}}
+{{- include "k8sel.refusals" (dict "plan" $plan "rows" $rows) -}}
+{{- toJson $plan -}}
+{{- end -}}
+
+{{/* Fills what is not given into the plan's spec, in place, and says who root is. Null is "not given". */}}
+{{- define "k8sel.defaulted" -}}
+{{- $plan := . -}}
+{{- $spec := .spec -}}
+{{- $facts := .facts -}}
+{{- include "k8sel.dropNulls" $spec -}}
+{{- range tuple "accelerator" "cpu" "mpi" "scheduling" "policy" "entrypoint" "securityContext" "podSecurityContext" "affinity" "nodeSelector" "resources" -}}
+{{- include "k8sel.default" (list $spec . dict) -}}
+{{- end -}}
+{{- range tuple "accelerator" "cpu" "mpi" "scheduling" "policy" "entrypoint" -}}
+{{- include "k8sel.dropNulls" (get $spec .) -}}
+{{- end -}}
+{{- range tuple "env" "volumes" "volumeMounts" "imagePullSecrets" "tolerations" -}}
+{{- include "k8sel.default" (list $spec . list) -}}
+{{- end -}}
+{{- $launcher := get $facts.launchers $spec.launcher -}}
+{{- $user := dict "runAsNonRoot" false "runAsUser" 0 -}}
+{{- include "k8sel.lay" (list $user $spec.podSecurityContext) -}}
+{{- include "k8sel.lay" (list $user $spec.securityContext) -}}
+{{- $root := and (not $user.runAsNonRoot) (eq (toJson $user.runAsUser) "0") -}}
+{{- $_ := set $plan "root" $root -}}
+{{- $_ := set $plan "givenMpi" (deepCopy $spec.mpi) -}}
+{{- include "k8sel.defaultedAccelerator" $plan -}}
+{{- $devices := len $spec.accelerator.devices -}}
+{{- include "k8sel.default" (list $spec "target" (first $launcher.targets)) -}}
+{{- include "k8sel.default" (list $spec "nodes" 1) -}}
+{{- include "k8sel.default" (list $spec "processesPerNode" (ternary (max 1 $devices) 1 $launcher.perDevice)) -}}
+{{- if eq $spec.launcher "mpirun" -}}
+{{- include "k8sel.default" (list $spec.mpi "implementation" $facts.mpi.implementation) -}}
+{{- include "k8sel.default" (list $spec.mpi "sshPort" $facts.mpi.sshPort) -}}
+{{- include "k8sel.default" (list $spec.mpi "sshAuthMountPath" (ternary $facts.mpi.rootSsh $facts.mpi.userSsh $root)) -}}
+{{- else if get $facts.gangSchedulers (default "" $spec.scheduling.gang) -}}
+{{- include "k8sel.default" (list $spec.scheduling "schedulerName" (get $facts.gangSchedulers $spec.scheduling.gang)) -}}
+{{- end -}}
+{{- include "k8sel.default" (list $spec.policy "maxRestarts" 0) -}}
+{{- include "k8sel.default" (list $spec.policy "backoffLimit" 0) -}}
+{{- include "k8sel.default" (list $spec.policy "cleanPodPolicy" "Running") -}}
+{{- include "k8sel.default" (list $spec.entrypoint "mode" "configMap") -}}
+{{- include "k8sel.default" (list $spec.entrypoint "check" (ternary "off" "enforce" (eq $spec.entrypoint.mode "none"))) -}}
+{{- end -}}
+
+{{/* `count` and `devices`, each from the other; one device where neither is given. */}}
+{{- define "k8sel.defaultedAccelerator" -}}
+{{- $asked := .spec.accelerator -}}
+{{- if hasKey $asked "devices" -}}
+{{- $top := -1 -}}
+{{- range $asked.devices }}{{ $top = max $top (int .) }}{{ end -}}
+{{- include "k8sel.default" (list $asked "count" (add1 $top)) -}}
+{{- else -}}
+{{- $without := and .row (not .row.maskEnv) .row.inContainer -}}
+{{- include "k8sel.default" (list $asked "count" (empty $without | ternary 1 0)) -}}
+{{- $_ := set $asked "devices" (until (int $asked.count)) -}}
+{{- end -}}
+{{- include "k8sel.default" (list $asked "order" "pci") -}}
+{{- include "k8sel.default" (list $asked "allocation" "devicePlugin") -}}
+{{- include "k8sel.default" (list $asked "isolation" "node") -}}
+{{- end -}}
+
+{{/* Sets a key of a map, in place, unless it is there. Takes the map, the key and the value. */}}
+{{- define "k8sel.default" -}}
+{{- if not (hasKey (index . 0) (index . 1)) -}}
+{{- $_ := set (index . 0) (index . 1) (index . 2) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Lays a map over another one, in place: sprig's merge takes false and 0 for "not given". Takes both. */}}
+{{- define "k8sel.lay" -}}
+{{- $under := index . 0 -}}
+{{- range $key, $value := index . 1 }}{{ $_ := set $under $key $value }}{{ end -}}
+{{- end -}}
+
+{{/* Takes the keys without a value out of a map, in place. */}}
+{{- define "k8sel.dropNulls" -}}
+{{- $map := . -}}
+{{- range $key, $value := $map }}{{ if kindIs "invalid" $value }}{{ $_ := unset $map $key }}{{ end }}{{ end -}}
+{{- end -}}

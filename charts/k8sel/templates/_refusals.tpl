@@ -1,0 +1,2 @@
+{{- define "k8sel.refusals" -}}
+{{- end -}}
