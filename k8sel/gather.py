@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,12 +53,15 @@ def of_job(at: Cluster, ref: JobRef) -> Receipts:
     cluster.logs(at, ref, follow=False, on_line=seen.take)
     planned = _planned(told)
     found = collect(seen.receipts, planned)
-    wanted = names.nodes(seen.status.name, seen.status.kind, planned or 0)
+    wanted = names.nodes(seen.status.name, seen.status.kind, planned) if planned else ()
     if found is None:
-        why = [seen.why(node) for node in wanted] if told else ["it is started without the entrypoint (mode: none)"]
+        every = wanted or [pod.node for pod in seen.status.pods]
+        why = [seen.why(node) for node in every] if told else ["it is started without the entrypoint (mode: none)"]
         raise ClusterError(f"{ref.name} has left no receipt: {'; '.join(dict.fromkeys(why))}")
-    missing = [node for node in wanted if node not in found.named()] if len(found.named()) < len(wanted) else []
-    return replace(found, remarks=tuple(f"node {node}: no receipt: {seen.why(node)}" for node in missing))
+    here = found.named()
+    missing = set(wanted) - set(here) if len(here) < len(wanted) else set()
+    remarks = (f"node {node}: no receipt: {seen.why(node)}" for node in wanted if node in missing)
+    return replace(found, remarks=tuple(remarks))
 
 
 def _planned(told: str | None) -> int | None:
@@ -80,8 +82,8 @@ class _Logs:
 
     def take(self, line: LogLine) -> None:
         """One line of any pod."""
-        launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
         if RECEIPT in line.text:
+            launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
             self.receipts.append(Line(text=line.text, node=None if launcher else line.node))
         own = line.text.startswith((_ENTRYPOINT, RECEIPT))
         self.spoken[line.node] = self.spoken.get(line.node, False) or own
@@ -102,8 +104,5 @@ class _Logs:
 
     def _pod(self, node: str) -> PodStatus | None:
         """The pod in whose log the node's processes write."""
-        return next(self._writers(node), None)
-
-    def _writers(self, node: str) -> Iterator[PodStatus]:
         launchers = [pod for pod in self.status.pods if pod.role == _LAUNCHER]
-        return (pod for pod in self.status.pods if (pod in launchers if launchers else pod.node == node))
+        return next((pod for pod in launchers or self.status.pods if launchers or pod.node == node), None)
