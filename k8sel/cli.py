@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster, cli_devices, cli_receipt, cli_streams
+from k8sel import __version__, cli_cluster, cli_devices, cli_from, cli_receipt, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -263,6 +263,7 @@ def _one(file: str, door: str) -> list[Job]:
 
 COMMANDS = (
     init,
+    cli_from.from_,
     schema,
     validate,
     plan,

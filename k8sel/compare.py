@@ -6,6 +6,7 @@ receipts can say, because the other was written by an older version, is no diffe
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -43,31 +44,47 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 def compare(a: Receipts, b: Receipts) -> Compared:
     """What was different in ``b``."""
-    mine, theirs = _by_rank(a), _by_rank(b)
-    both = [rank for rank in mine if rank in theirs]
-    found: dict[tuple[str, str, str], list[tuple[int, Any, Any]]] = {}
+    pairs = _pairs(a, b)
+    found: dict[_Change, list[int]] = {}
     unknown: dict[str, None] = {}
-    for rank in both:
-        for field, before, after in _differing(_flat(mine[rank]), _flat(theirs[rank]), unknown):
-            found.setdefault((field, repr(before), repr(after)), []).append((rank, before, after))
-    groups = [
-        Difference(
-            field=field,
-            a=each[0][1],
-            b=each[0][2],
-            ranks=tuple(rank for rank, _, _ in each),
-            nodes=(_nodes(mine[rank] for rank, _, _ in each), _nodes(theirs[rank] for rank, _, _ in each)),
-        )
-        for (field, _, _), each in found.items()
-    ]
-    ordered = sorted(groups, key=lambda each: (_place(each.field), each.ranks, natural(each.field)))
+    for rank, (mine, theirs) in pairs.items():
+        for change in _changes(_flat(mine), _flat(theirs), unknown):
+            found.setdefault(change, []).append(rank)
+    differences = [_difference(change, ranks, pairs) for change, ranks in found.items()]
     return Compared(
         jobs=(a.job, b.job),
-        processes=len(both),
+        processes=len(pairs),
         nodes=len(a.named()),
-        differences=(*_of_the_job(a, b), *ordered),
+        differences=(*_of_the_job(a, b), *sorted(differences, key=_order)),
         unknown=tuple(unknown),
     )
+
+
+_Change = tuple[
+    str, str, str
+]  # field, before, after; the last two as JSON, since what is the same for many is said once
+
+
+def _difference(change: _Change, ranks: list[int], pairs: Mapping[int, tuple[Process, Process]]) -> Difference:
+    field, before, after = change
+    mine, theirs = (dict.fromkeys(pairs[rank][side].node for rank in ranks) for side in (0, 1))
+    nodes = (tuple(mine), tuple(theirs))
+    return Difference(field=field, a=json.loads(before), b=json.loads(after), ranks=tuple(ranks), nodes=nodes)
+
+
+_FIRST = ("device", "devices", "positions", "mask", "threads", "driver", "runtime", "libraries")
+
+
+def _order(each: Difference) -> tuple[int, tuple[int, ...], tuple[str, int, str]]:
+    """What is asked for first comes first."""
+    name = each.field.partition(".")[0].partition("[")[0]
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), each.ranks, natural(each.field)
+
+
+def _pairs(a: Receipts, b: Receipts) -> dict[int, tuple[Process, Process]]:
+    """The processes that both have, by rank."""
+    mine, theirs = _by_rank(a), _by_rank(b)
+    return {rank: (mine[rank], theirs[rank]) for rank in mine if rank in theirs}
 
 
 def _by_rank(receipts: Receipts) -> dict[int, Process]:
@@ -117,14 +134,16 @@ def _leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", value
 
 
-def _differing(a: Fields, b: Fields, unknown: dict[str, None]) -> Iterator[tuple[str, Any, Any]]:
+def _changes(a: Fields, b: Fields, unknown: dict[str, None]) -> Iterator[_Change]:
     """The fields in which two processes differ; those that only one of them can say go to ``unknown``."""
     for field in dict.fromkeys((*a, *b)):
         if (field in a) != (field in b) and not _is_absent(field, a if field in b else b):
             if not _below(field, unknown) and not _is_device(field, a, b):
                 unknown[_NUMBER.sub("", field)] = None
-        elif a.get(field) != b.get(field):
-            yield field, a.get(field), b.get(field)
+            continue
+        before, after = (json.dumps(side.get(field), sort_keys=True) for side in (a, b))
+        if before != after:
+            yield field, before, after
 
 
 def _is_absent(field: str, other: Fields) -> bool:
@@ -140,16 +159,3 @@ def _below(field: str, unknown: Iterable[str]) -> bool:
 def _is_device(field: str, a: Fields, b: Fields) -> bool:
     """Whether it is of a device that the other side has not got: their number says that already."""
     return field.startswith("device") and a.get("devices") != b.get("devices")
-
-
-_FIRST = ("device", "devices", "positions", "mask", "threads", "driver", "runtime", "libraries")
-
-
-def _place(field: str) -> int:
-    """What is asked for first comes first."""
-    name = field.partition(".")[0].partition("[")[0]
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
-
-
-def _nodes(processes: Iterable[Process]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.node for each in processes))

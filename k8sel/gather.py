@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from k8sel.cluster import Cluster, JobRef, LogLine, PodStatus, Status
 
 _ENTRYPOINT = "k8sel: "  # what it puts in front of each of its lines
+_ROTATED = "Of a long log the cluster keeps the last part (its kubelet's containerLogMaxSize)"
 _LAUNCHER = "launcher"  # the role of the pod in whose log the other pods' processes write
 
 
@@ -54,12 +54,15 @@ def of_job(at: Cluster, ref: JobRef) -> Receipts:
     cluster.logs(at, ref, follow=False, on_line=seen.take)
     planned = _planned(told)
     found = collect(seen.receipts, planned)
-    wanted = names.nodes(seen.status.name, seen.status.kind, planned or 0)
+    wanted = names.nodes(seen.status.name, seen.status.kind, planned) if planned else ()
     if found is None:
-        why = [seen.why(node) for node in wanted] if told else ["it is started without the entrypoint (mode: none)"]
+        every = wanted or [pod.node for pod in seen.status.pods]
+        why = [seen.why(node) for node in every] if told else ["it is started without the entrypoint (mode: none)"]
         raise ClusterError(f"{ref.name} has left no receipt: {'; '.join(dict.fromkeys(why))}")
-    missing = [node for node in wanted if node not in found.named()] if len(found.named()) < len(wanted) else []
-    return replace(found, remarks=tuple(f"node {node}: no receipt: {seen.why(node)}" for node in missing))
+    here = found.named()
+    missing = set(wanted) - set(here) if len(here) < len(wanted) else set()
+    remarks = (f"node {node}: no receipt: {seen.why(node)}" for node in wanted if node in missing)
+    return replace(found, remarks=tuple(remarks))
 
 
 def _planned(told: str | None) -> int | None:
@@ -80,8 +83,8 @@ class _Logs:
 
     def take(self, line: LogLine) -> None:
         """One line of any pod."""
-        launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
         if RECEIPT in line.text:
+            launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
             self.receipts.append(Line(text=line.text, node=None if launcher else line.node))
         own = line.text.startswith((_ENTRYPOINT, RECEIPT))
         self.spoken[line.node] = self.spoken.get(line.node, False) or own
@@ -91,19 +94,16 @@ class _Logs:
         pod = self._pod(node)
         if pod is None:
             return "its pod is gone, and its log with it"
+        if pod.phase == "Pending":
+            return f"{pod.node} has not started"
         if pod.node not in self.spoken:
-            return f"its log is empty or gone: {pod.node} is {pod.phase}"
+            return f"the log of {pod.node} is empty: its start is still to come, or gone. {_ROTATED}"
         if not self.spoken[pod.node]:
-            return (
-                f"the start of {pod.node}'s log is gone: the cluster keeps the last part of a long one "
-                "(containerLogMaxSize of its kubelet)"
-            )
+            return f"the start of {pod.node}'s log is gone. {_ROTATED}"
         return f"{pod.node} did not start the program: `k8sel status` says why"
 
     def _pod(self, node: str) -> PodStatus | None:
         """The pod in whose log the node's processes write."""
-        return next(self._writers(node), None)
-
-    def _writers(self, node: str) -> Iterator[PodStatus]:
         launchers = [pod for pod in self.status.pods if pod.role == _LAUNCHER]
-        return (pod for pod in self.status.pods if (pod in launchers if launchers else pod.node == node))
+        own = [pod for pod in self.status.pods if pod.node == node]
+        return next(iter(launchers or own), None)

@@ -66,13 +66,15 @@ class Receipts(Struct, frozen=True, kw_only=True):
         return [*self._missing(), *self.remarks, *self._restarted(), *self._unreadable()]
 
     def _missing(self) -> Iterator[str]:
-        if self.nodes is not None and len(self.named()) < self.nodes:
-            yield f"{self.nodes} nodes planned, and receipts of {len(self.named())}: {', '.join(self.named())}"
-        for node in self.named():
-            here = {each.local_rank for each in self.processes if each.node == node}
-            of = max(_number(each.start, "processesPerNode") or 0 for each in self.processes if each.node == node)
-            if len(here) < of:
-                yield f"node {node}: {of} processes planned, and receipts of {len(here)}"
+        here: dict[str, list[Process]] = {}
+        for each in self.processes:
+            here.setdefault(each.node, []).append(each)
+        if self.nodes is not None and len(here) < self.nodes:
+            yield f"{self.nodes} nodes planned, and receipts of {len(here)}: {', '.join(here)}"
+        for node, processes in here.items():
+            of = max(_number(each.start, "processesPerNode") or 0 for each in processes)
+            if len(processes) < of:
+                yield f"node {node}: {of} processes planned, and receipts of {len(processes)}"
 
     def _restarted(self) -> Iterator[str]:
         for node, number in self.earlier.items():
@@ -179,11 +181,16 @@ def _receipts(starts: list[Fields], nodes: int | None, earlier: Mapping[str, int
 def _read(line: Line) -> Fields | None:
     """The receipt in a line, whatever is in front of it or behind it; None where it cannot be read."""
     try:
-        found, _ = json.JSONDecoder().raw_decode(line.text.partition(RECEIPT)[2].lstrip())
+        found, _ = json.JSONDecoder(parse_constant=_refused).raw_decode(line.text.partition(RECEIPT)[2].lstrip())
     except (ValueError, RecursionError):
         return None
     fields = _checked(found)
     return {**fields, "node": line.node} if fields and line.node else fields
+
+
+def _refused(constant: str) -> None:
+    """Python reads NaN, which JSON has not, and which is not even equal to itself."""
+    raise ValueError(constant)
 
 
 def _checked(found: object) -> Fields | None:

@@ -45,7 +45,7 @@ OWNED: dict[str, tuple[str, str]] = {
 }
 
 
-def _owner(name: str) -> tuple[str, str] | None:
+def owner(name: str) -> tuple[str, str] | None:
     """Why ``name`` is not the file's to set, and what says it instead."""
     row = accelerators.owned_env().get(name)
     if row:
@@ -56,7 +56,7 @@ def _owner(name: str) -> tuple[str, str] | None:
 def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
     """A variable has one writer."""
     for index, entry in enumerate(job.spec.env):
-        why = _owner(entry.name)
+        why = owner(entry.name)
         if why:
             yield forbidden(
                 ("spec", "env", index, "name"), f"{bare(entry.name)} is not for the job file: {why[0]}", why[1]

@@ -17,6 +17,7 @@ QUOTED = """\
 """
 COMMANDS = [
     "init",
+    "from",
     "schema",
     "validate",
     "plan",

@@ -101,6 +101,7 @@ def test_a_node_and_its_one_process_are_no_second_start() -> None:
         MARK + '{"node":"a","ranks":[]}',
         MARK + '{"node":"a","ranks":[{"localRank":true}]}',
         MARK + '{"node":"a","ranks":[{"localRank":0,"devices":["x"]}]}',
+        MARK + '{"node":"a","ranks":[{"localRank":0,"devices":[{"numa":NaN}]}]}',
         MARK + "[" * 100_000,
     ],
 )

@@ -1,0 +1,68 @@
+"""The command that turns a command line into a job file. Starts nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from k8sel.options import Quiet, choice, text, usage, warn
+
+
+def _rows(incomplete: str) -> list[str]:
+    from k8sel.accelerators import ROWS
+
+    return [name for name in ROWS if name.startswith(incomplete)]
+
+
+def from_(
+    line: Annotated[
+        str,
+        typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]"),
+    ] = "-",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")] = None,
+    name: Annotated[str | None, typer.Option(help="The job's name; default: the program's.")] = None,
+    image: Annotated[str | None, typer.Option(help="The container image, where the line names none.")] = None,
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            "-a",
+            "--accelerator",
+            help="A row of the accelerator table, where the line does not say.",
+            autocompletion=_rows,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a command line into a job file. Runs nothing; what it cannot carry over it names."""
+    from k8sel.accelerators import ROWS
+    from k8sel.cli_streams import utf8
+    from k8sel.fromline import Asked, convert
+
+    if accelerator is not None:
+        choice("--accelerator", accelerator, tuple(ROWS))
+    source = text("-").decode("utf-8", "replace") if line == "-" else line
+    asked = Asked(file="<stdin>" if line == "-" else "<line>", name=name, image=image, accelerator=accelerator)
+    made, notes = convert(source, asked)
+    warn(notes, quiet)
+    if output is not None:
+        _write(output, made)
+        return
+    utf8()
+    sys.stdout.write(made)
+
+
+from_.__name__ = "from"  # a word of Python's, which no function can be called where it is defined
+
+
+def _write(file: Path, made: str) -> None:
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(made)
+    except FileExistsError:
+        raise usage(f"{file} exists already", f"k8sel from ... -o OTHER.yaml, or remove {file}") from None
+    except OSError as error:
+        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+    print(f"{file} is written. Next: k8sel plan {file}", file=sys.stderr)

@@ -1,0 +1,78 @@
+"""`k8sel from`: a command line in, a job file out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LINE = "CUDA_VISIBLE_DEVICES=2,0 torchrun --nproc_per_node=2 train.py --bf16"
+MADE = """\
+apiVersion: k8sel.dev/v1alpha1
+kind: AcceleratedJob
+metadata:
+  name: train
+spec:
+  image: "registry.example/train:1"
+  command:
+  - python
+  - train.py
+  - "--bf16"
+  launcher: torchrun
+  accelerator:
+    type: cuda
+    count: 3
+    devices:
+    - 2
+    - 0
+"""
+
+
+def k8sel(*args: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "k8sel", *args]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_the_file_is_printed_and_the_remarks_stand_apart() -> None:
+    result = k8sel("from", LINE)
+
+    assert (result.returncode, result.stdout) == (0, MADE)
+    assert [line.split(": ")[:2] for line in result.stderr.splitlines()] == [
+        ["<line>:1:1", "note"],
+        ["<line>:1:54", "note"],
+    ]
+
+
+def test_quiet_is_quiet() -> None:
+    assert k8sel("from", "-q", LINE).stderr == ""
+
+
+def test_several_lines_come_from_standard_input() -> None:
+    result = k8sel("from", text="export CUDA_VISIBLE_DEVICES=2,0\ntorchrun --nproc_per_node=2 \\\n  train.py --bf16\n")
+
+    assert (result.returncode, result.stdout) == (0, MADE)
+    assert result.stderr.startswith("<stdin>:1:8: note: ")
+
+
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    first, second = k8sel("from", "-q", "-o", str(file), LINE), k8sel("from", "-q", "-o", str(file), LINE)
+
+    assert (first.returncode, first.stdout, file.read_text()) == (0, "", MADE)
+    assert (second.returncode, "exists already" in second.stderr) == (2, True)
+    assert k8sel("validate", str(file)).returncode == 0
+
+
+def test_a_refusal_is_a_message_and_status_2() -> None:
+    result = k8sel("from", "torchrun --nproc_per_node=$N train.py")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith('<line>:1:10: invalid: only the shell that runs the line knows "$N"')
+    assert result.stderr.endswith("\n             ^\n")
+
+
+def test_an_unknown_accelerator_is_refused_with_the_known_ones() -> None:
+    result = k8sel("from", "-a", "cuda2", LINE)
+
+    assert result.returncode == 2
+    assert 'not supported: "cuda2" is not one of cuda, xpu' in result.stderr
