@@ -21,7 +21,12 @@ from typing import Any
 from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
-from k8sel.rules import quantity
+from k8sel.rules import common, quantity, shapes
+from k8sel.rules import devices as device_rules
+from k8sel.rules import env as env_rules
+from k8sel.rules import launch as launch_rules
+from k8sel.rules import names as name_rules
+from k8sel.rules import pod as pod_rules
 from k8sel.schema import NULLABLE, schema
 from k8sel.spec import API_VERSION, KIND
 from k8sel.targets import podspec
@@ -193,23 +198,24 @@ def _refusals() -> dict[str, Any]:
         "rows": list(accelerators.ROWS),
         "types": [row.name for row in accelerators.ROWS.values() if row.in_container],
         "launchers": list(launchers.LAUNCHERS),
-        "leastMemory": rules.devices.LEAST_MEMORY,
-        "starters": sorted(rules.launch.STARTERS),
-        "modules": sorted(rules.launch.MODULES),
-        "inShell": rules.launch.IN_SHELL,
-        "name": rf"^{names.DNS_1035}$",
-        "labelValue": f"^(?:{rules.common.LABEL_VALUE.pattern})$",
-        "labelName": f"^(?:{rules.common.LABEL_NAME.pattern})$",
-        "labelRule": rules.common.LABEL_RULE,
-        "subdomainRule": rules.common.SUBDOMAIN_RULE,
-        "ownedKeys": [{"start": start, "reason": reason} for start, reason in rules.names.OWNED.items()],
-        "annotationsLimit": rules.names.ANNOTATIONS_LIMIT,
-        "ownedEnv": [{"start": start, "reason": why[0], "hint": why[1]} for start, why in rules.env.OWNED.items()],
-        "ownedByRow": dict(zip(("reason", "hint"), rules.env.OF_ROW, strict=True)),
-        "sources": rules.env.SOURCES,
-        "native": rules.pod.NATIVE,
-        "quantity": f"^(?:{rules.quantity.QUANTITY.pattern})$",
-        "quantityRule": rules.pod.QUANTITY_RULE,
+        "leastMemory": device_rules.LEAST_MEMORY,
+        "space": r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]",  # what is space to Python
+        "starters": sorted(launch_rules.STARTERS),
+        "modules": sorted(launch_rules.MODULES),
+        "inShell": launch_rules.IN_SHELL,
+        "name": schema()["$defs"]["Metadata"]["properties"]["name"]["pattern"],
+        "labelValue": f"^(?:{common.LABEL_VALUE})$",
+        "labelName": f"^(?:{common.LABEL_NAME})$",
+        "labelRule": common.LABEL_RULE,
+        "subdomainRule": common.SUBDOMAIN_RULE,
+        "ownedKeys": [{"start": start, "reason": reason} for start, reason in name_rules.OWNED.items()],
+        "annotationsLimit": name_rules.ANNOTATIONS_LIMIT,
+        "ownedEnv": [{"start": start, "reason": why[0], "hint": why[1]} for start, why in env_rules.OWNED.items()],
+        "ownedByRow": dict(zip(("reason", "hint"), env_rules.OF_ROW, strict=True)),
+        "sources": env_rules.SOURCES,
+        "native": pod_rules.NATIVE,
+        "quantity": f"^(?:{quantity.QUANTITY.pattern})$",
+        "quantityRule": pod_rules.QUANTITY_RULE,
         "forms": _forms(),
     }
 
@@ -225,8 +231,8 @@ KINDS: dict[type, tuple[str, ...]] = {  # of Go's values in a template
 
 def _forms() -> list[dict[str, Any]]:
     return [
-        {"field": field, "form": form, "wanted": KINDS[wanted], "word": rules.shapes.WORDS[wanted]}
-        for field, forms in rules.shapes.FORMS.items()
+        {"field": field, "form": form, "wanted": KINDS[wanted], "word": shapes.WORDS[wanted]}
+        for field, forms in shapes.FORMS.items()
         for form, wanted in forms.items()
     ]
 

@@ -70,7 +70,7 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- $top = max $top (int $device) -}}
 {{- if has (int $device) $seen -}}
 {{- $first := 0 -}}
-{{- range $place, $other := reverse $seen }}{{ if eq $other (int $device) }}{{ $first = sub (len $seen) $place 1 }}{{ end }}{{ end -}}
+{{- range $place, $other := reverse $seen }}{{ if eq $other (int $device) }}{{ $first = sub (sub (len $seen) $place) 1 }}{{ end }}{{ end -}}
 {{- $message := printf "device %d is devices[%d] already" (int $device) $first -}}
 {{- include "k8sel.refuse" (list $found (printf "spec.accelerator.devices[%d]" $index) "duplicate" $message "name each device once") -}}
 {{- end -}}
@@ -116,16 +116,24 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- include "k8sel.refuse" (list .found "spec.processesPerNode" "invalid" $message (printf "one of %s" (join ", " $possible))) -}}
 {{- end -}}
 {{- if and $row $row.maskEnv -}}
-{{- $size := $process | ternary (max (div $number $processes) 1 | int) (max $number 1 | int) -}}
+{{- $size := $process | ternary (div $number $processes) $number | max 1 | int -}}
+{{- $sorted := include "k8sel.ascending" $devices | mustFromJson | include "k8sel.numbers" -}}
+{{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
 {{- $ordered := true -}}
-{{- range $index, $device := $devices -}}
-{{- if and (mod $index $size) (lt (int $device) (index $devices (sub $index 1 | int) | int)) }}{{ $ordered = false }}{{ end -}}
+{{- $whole := true -}}
+{{- range $share := chunk $size $devices -}}
+{{- $ascending := include "k8sel.ascending" $share | mustFromJson -}}
+{{- if ne (toJson $ascending) (toJson $share) }}{{ $ordered = false }}{{ end -}}
+{{- if ge (sub (last $ascending | int) (first $ascending | int)) (len $share | int64) }}{{ $whole = false }}{{ end -}}
 {{- end -}}
 {{- if not (or $row.maskOrdered $ordered) -}}
-{{- $sorted := include "k8sel.ascending" $devices | mustFromJson | include "k8sel.numbers" -}}
 {{- $message := printf "%s cannot order devices: the processes would see %s" $row.maskEnv $sorted -}}
-{{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices: %s%s" $sorted $other)) -}}
+{{- end -}}
+{{- if not (or $whole (ne $row.maskValue "range") (eq .asked.allocation "host")) -}}
+{{- $message := printf "%s is one range: devices %s leave a gap in it" $row.maskEnv $sorted -}}
+{{- $hint := printf "devices that lie side by side%s" $other -}}
+{{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message $hint) -}}
 {{- end -}}
 {{- if and $process $devices (gt $processes 1) (eq $row.maskValue "module") -}}
 {{- $message := printf "a process finds its device in %s by its local rank: each has its own already" $row.maskEnv -}}
@@ -148,9 +156,14 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- if hasKey $asked "resource" -}}
 {{- include "k8sel.refusals.resource" . -}}
 {{- end -}}
-{{- if and $row.maskEnv (eq $asked.allocation "host") (not $row.exposureEnv) -}}
-{{- $message := printf "for type %s no variable says which of a host's devices enter a container" $asked.type -}}
-{{- include "k8sel.refuse" (list $found "spec.accelerator.allocation" "forbidden" $message "allocation: devicePlugin") -}}
+{{- if and $row.maskEnv (eq $asked.allocation "host") -}}
+{{- $message := "" -}}
+{{- if not $row.exposureEnv -}}
+{{- $message = printf "for type %s no variable says which of a host's devices enter a container" $asked.type -}}
+{{- else if eq $row.maskValue "module" -}}
+{{- $message = printf "what a number of %s is in %s differs from host to host" $row.exposureEnv $row.maskEnv -}}
+{{- end -}}
+{{- if $message }}{{ include "k8sel.refuse" (list $found "spec.accelerator.allocation" "forbidden" $message "allocation: devicePlugin") }}{{ end -}}
 {{- end -}}
 {{- if and $asked.product (not $row.productLabel) -}}
 {{- $message := printf "nodes have no label that tells the product of type %s" $asked.type -}}
@@ -240,14 +253,15 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- $image := default "" .spec.image -}}
 {{- if not $image -}}
 {{- include "k8sel.refuse" (list $found "spec.image" "required" "a container needs an image" "the image that has the training program") -}}
-{{- else if regexMatch `[\s\x00]` $image -}}
+{{- else if regexMatch (printf "%s|\x00" .words.space) $image -}}
 {{- $message := printf "%s has white space in it" (include "k8sel.quoted" $image) -}}
 {{- include "k8sel.refuse" (list $found "spec.image" "invalid" $message "write the image's name only") -}}
 {{- end -}}
 {{- $program := first $command -}}
-{{- if not (trim $program) -}}
+{{- $trimmed := regexReplaceAll (printf "^(%s)+|(%s)+$" .words.space .words.space) $program "" -}}
+{{- if not $trimmed -}}
 {{- include "k8sel.refuse" (list $found "spec.command[0]" "invalid" "the program's name is empty" "for example [python, train.py]") -}}
-{{- else if and (eq (len $command) 1) (regexMatch `\s` (trim $program)) -}}
+{{- else if and (eq (len $command) 1) (regexMatch .words.space $trimmed) -}}
 {{- $message := "this is one word with spaces in it, and would be looked for as a program of that name" -}}
 {{- include "k8sel.refuse" (list $found "spec.command[0]" "invalid" $message "command: a list of words, as [python, train.py]") -}}
 {{- end -}}
@@ -559,7 +573,7 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- $meant := regexFind `^[0-9.]+\s*[kmgtp]i?b?$` (lower $text) | trimSuffix "b" | nospace -}}
 {{- if $meant -}}
 {{- $letter := regexFind `[kmgtp]` $meant -}}
-{{- $hint = eq $letter "k" | and (hasSuffix "k" $meant) | ternary $meant (replace $letter (upper $letter) $meant) -}}
+{{- $hint = hasSuffix "k" $meant | ternary $meant (replace $letter (upper $letter) $meant) -}}
 {{- end -}}
 {{- include "k8sel.refuse" (list $found $path "invalid" (printf "%s is not a quantity: %s" (include "k8sel.quoted" $text) $words.quantityRule) $hint) -}}
 {{- else if not (regexMatch `^[+]?[0-9.]*[1-9]` $text) -}}
