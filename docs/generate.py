@@ -46,6 +46,7 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 | field | type | meaning |
 |---|---|---|
 """
+HOST = "kubernetes, `allocation: host`"
 SELECTIONS = {  # of selection.json
     "count": "`count: 2`",
     "subset": "`devices: [0, 2]`",
@@ -147,7 +148,8 @@ def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
 def _line(line: str, cells: dict[str, Any], runs: dict[str, Any], always: list[str]) -> str:
     names = [f"{line} {selection}" for selection in SELECTIONS]
     texts = [_cell(name, cells[name], "real hardware" if name in runs else "", always) for name in names]
-    return f"| {' | '.join([*line.split()[1:], *texts])} |\n"
+    _, door, isolation = line.split()
+    return f"| {' | '.join([HOST if door == 'host' else door, isolation, *texts])} |\n"
 
 
 def _cell(name: str, cell: dict[str, Any], real: str, always: list[str]) -> str:

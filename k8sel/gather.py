@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from k8sel.cluster import Cluster, JobRef, LogLine, PodStatus, Status
 
 _ENTRYPOINT = "k8sel: "  # what it puts in front of each of its lines
+_ROTATED = "Of a long log the cluster keeps the last part (its kubelet's containerLogMaxSize)"
 _LAUNCHER = "launcher"  # the role of the pod in whose log the other pods' processes write
 
 
@@ -93,16 +94,16 @@ class _Logs:
         pod = self._pod(node)
         if pod is None:
             return "its pod is gone, and its log with it"
+        if pod.phase == "Pending":
+            return f"{pod.node} has not started"
         if pod.node not in self.spoken:
-            return f"its log is empty or gone: {pod.node} is {pod.phase}"
+            return f"the log of {pod.node} is empty: its start is still to come, or gone. {_ROTATED}"
         if not self.spoken[pod.node]:
-            return (
-                f"the start of {pod.node}'s log is gone: the cluster keeps the last part of a long one "
-                "(containerLogMaxSize of its kubelet)"
-            )
+            return f"the start of {pod.node}'s log is gone. {_ROTATED}"
         return f"{pod.node} did not start the program: `k8sel status` says why"
 
     def _pod(self, node: str) -> PodStatus | None:
         """The pod in whose log the node's processes write."""
         launchers = [pod for pod in self.status.pods if pod.role == _LAUNCHER]
-        return next((pod for pod in launchers or self.status.pods if launchers or pod.node == node), None)
+        own = [pod for pod in self.status.pods if pod.node == node]
+        return next(iter(launchers or own), None)

@@ -214,8 +214,13 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
 def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
     """Only some container runtimes take devices by number."""
     row = _device_row(job)
-    if row and job.spec.accelerator.allocation == "host" and row.exposure_env is None and door == "kubernetes":
+    if not row or job.spec.accelerator.allocation != "host" or door != "kubernetes":
+        return
+    if row.exposure_env is None:
         message = f"for type {row.name} no variable says which of a host's devices enter a container"
+        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
+    elif row.mask_value == "module":
+        message = f"what a number of {row.exposure_env} is in {row.mask_env} differs from host to host"
         yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
 
 

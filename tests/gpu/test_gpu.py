@@ -112,8 +112,8 @@ def test_k8sel_run(isolation: str, gpus: Gpus, tmp_path: Path) -> None:
 
 def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) -> list[list[str]]:
     """What each process sees, rank by rank."""
-    (folder / "torchrun").write_text(f"#!{sys.executable}\n{TORCHRUN}")
-    (folder / "torchrun").chmod(0o755)
+    _program(folder / "torchrun", TORCHRUN)
+    _program(folder / "else" / "k8sel-entrypoint", ENTRYPOINT)
     spec = {
         "image": "none",
         "command": [sys.executable, SEES],
@@ -123,12 +123,23 @@ def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) 
     }
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "gpu"}, "spec": spec}
     (folder / "job.yaml").write_text(json.dumps(file))
-    path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin:{folder / 'else'}"
     done = gpus.plain(sys.executable, "-m", "k8sel", "run", "-q", str(folder / "job.yaml"), env={"PATH": path})
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(0o755)
+
+
+# For a machine where k8sel was not installed, but only put on Python's path.
+ENTRYPOINT = """
+from k8sel.entrypoint.__main__ import main
+main()
+"""
 # Starts its processes one after the other, so that what they print is in their order.
 TORCHRUN = """
 import os, subprocess, sys

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,7 +69,7 @@ class Seen:
 def go(door: str, row: str, accelerator: Mapping[str, Any], image: Path) -> Seen:
     """One job through one door, in a furnished ``image``; with isolation `process`, two processes."""
     try:
-        plan = api.plan(_job(row, accelerator, door), door)
+        plan = api.plan(_job(row, accelerator, door), "kubernetes" if door == "host" else door)
     except SpecError as error:
         return Seen(refused="; ".join(problem.message for problem in error.problems))
     with TemporaryDirectory() as scratch:
@@ -85,7 +85,8 @@ def _job(row: str, accelerator: Mapping[str, Any], door: str) -> api.Job:
     isolated = accelerator.get("isolation") == "process"
     launched = {"launcher": "torchrun", "processesPerNode": 2} if isolated else {"launcher": "python"}
     mode = {"entrypoint": {"mode": "image"}} if door == "docker" else {}
-    spec = {"image": "image", "command": ["show"], **launched, **mode, "accelerator": {"type": row, **accelerator}}
+    asked = {"type": row, **accelerator, **({"allocation": "host"} if door == "host" else {})}
+    spec = {"image": "image", "command": ["show"], **launched, **mode, "accelerator": asked}
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "job"}, "spec": spec}
     (job,) = api.load(json.dumps(file).encode(), "job.yaml")
     return job
@@ -101,6 +102,14 @@ def _kubernetes(plan: JobPlan, host: Host, machine: Box) -> Start:
     held = DEVICES[len(DEVICES) - count :]
     given = {**IMAGE, **_plugin(plan.devices.type, host, held)}
     return Start(words, given, variables, held if count else _unasked(plan, {**given, **variables}))
+
+
+def _host(plan: JobPlan, host: Host, machine: Box) -> Start:
+    """On Kubernetes with `allocation: host`, the vendor's runtime reads the pod's own variable."""
+    start, row = _kubernetes(plan, host, machine), accelerators.by_name(plan.devices.type)
+    listed = start.env.get(str(row.exposure_env), "").split(",")
+    held = [n for n in DEVICES[: len(host.nodes)] if str(host.numbers[n]) in listed]
+    return replace(start, held=held or start.held)
 
 
 def _plugin(row: str, host: Host, held: Sequence[int]) -> dict[str, str]:
@@ -143,7 +152,7 @@ def _run(plan: JobPlan, host: Host, machine: Box) -> Start:
     return Start(command.argv, {}, command.env, DEVICES[: len(host.nodes)])
 
 
-DOORS = {"kubernetes": _kubernetes, "docker": _docker, "run": _run}
+DOORS = {"kubernetes": _kubernetes, "host": _host, "docker": _docker, "run": _run}
 
 
 def _unasked(plan: JobPlan, variables: Mapping[str, str]) -> Collection[int]:

@@ -16,54 +16,75 @@ from matrix import cells, doors
 from matrix.hosts import HOSTS
 
 HIDDEN = "CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void"
+HOST = " NVIDIA_VISIBLE_DEVICES=0,2"
 PCI, XPU_PCI = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"
 
 # The machine's devices that the words name. A device plugin hands over the machine's last ones, two or three of four.
 NAMED = {
     "kubernetes": {"count": [2, 3], "subset": [1, 3], "order": [3, 1]},
+    "host": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
     "docker": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
     "run": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
 }
 # What `devices: []` leaves in sight on a machine that no container narrows: no value of these masks means none.
 NOT_HIDDEN = {"mps": [0], **{row: [0, 1, 2, 3] for row in ("xpu", "hpu", "npu", "neuron", "tpu", "mlu")}}
-UNORDERED = {
+NOT_IN_DOCKER = {"tpu": "how chosen devices of type tpu enter a container of Docker's is not in the table"}
+SETS = {
     "xpu": "ZE_AFFINITY_MASK",
     "npu": "ASCEND_RT_VISIBLE_DEVICES",
     "neuron": "NEURON_RT_VISIBLE_CORES",
     "tpu": "TPU_VISIBLE_CHIPS",
     "mlu": "MLU_VISIBLE_DEVICES",
 }
-NOT_IN_DOCKER = ("tpu",)
+UNORDERED = {row: f"{mask} cannot order devices: the processes would see [0, 2]" for row, mask in SETS.items()}
+GAP = {"neuron": "NEURON_RT_VISIBLE_CORES is one range: devices [0, 2] leave a gap in it"}
+BY_LOCAL_RANK = {
+    "hpu": "a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"
+}
+NOT_BY_THE_HOST = {
+    "xpu": "for type xpu no variable says which of a host's devices enter a container",
+    "tpu": "for type tpu no variable says which of a host's devices enter a container",
+    "hpu": "what a number of HABANA_VISIBLE_DEVICES is in HABANA_VISIBLE_MODULES differs from host to host",
+}
 
 # As it is written for `devices: [2, 0]`: for one process that sees both, and for two that see one each; None: refused.
 WRITTEN: dict[str, dict[str, tuple[str | None, list[str] | None]]] = {
     "cuda": {
         "kubernetes": (f"{PCI}GPU-..3,GPU-..1", [f"{PCI}GPU-..3", f"{PCI}GPU-..1"]),
+        "host": (f"{PCI}GPU-..2,GPU-..0{HOST}", [f"{PCI}GPU-..2{HOST}", f"{PCI}GPU-..0{HOST}"]),
         "docker": (f"{PCI}GPU-..2,GPU-..0", [f"{PCI}GPU-..2", f"{PCI}GPU-..0"]),
         "run": (f"{PCI}GPU-..2,GPU-..0", [f"{PCI}GPU-..2", f"{PCI}GPU-..0"]),
     },
     "xpu": {
         "kubernetes": (None, [f"ZE_AFFINITY_MASK=2 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
+        "host": (None, None),
         "docker": (None, [f"ZE_AFFINITY_MASK=1 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
         "run": (None, [f"ZE_AFFINITY_MASK=2 {XPU_PCI}", f"ZE_AFFINITY_MASK=0 {XPU_PCI}"]),
     },
     "hpu": {  # the machine's modules are 4 to 7; its runtime calls devices 0 and 2 what their nodes are called
         "kubernetes": ("HABANA_VISIBLE_MODULES=7,5", None),
+        "host": (None, None),
         "docker": ("HABANA_VISIBLE_DEVICES=2,3 HABANA_VISIBLE_MODULES=6,4", None),
         "run": ("HABANA_VISIBLE_MODULES=6,4", None),
     },
     "rocm": {  # ROCm lists the machine's devices as 1, 3, 0, 2, and in a container those that are there
         "kubernetes": ("HIP_VISIBLE_DEVICES=1,0", ["HIP_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=0"]),
+        "host": (
+            "AMD_VISIBLE_DEVICES=0,2 HIP_VISIBLE_DEVICES=1,0",
+            [f"AMD_VISIBLE_DEVICES=0,2 HIP_VISIBLE_DEVICES={n}" for n in (1, 0)],
+        ),
         "docker": ("HIP_VISIBLE_DEVICES=1,0", ["HIP_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=0"]),
         "run": ("HIP_VISIBLE_DEVICES=3,2", ["HIP_VISIBLE_DEVICES=3", "HIP_VISIBLE_DEVICES=2"]),
     },
     "neuron": {  # each device has two cores
         "kubernetes": (None, ["NEURON_RT_VISIBLE_CORES=4-5", "NEURON_RT_VISIBLE_CORES=0-1"]),
+        "host": (None, [f"AWS_NEURON_VISIBLE_DEVICES=0,2 NEURON_RT_VISIBLE_CORES={pair}" for pair in ("2-3", "0-1")]),
         "docker": (None, ["NEURON_RT_VISIBLE_CORES=2-3", "NEURON_RT_VISIBLE_CORES=0-1"]),
         "run": (None, ["NEURON_RT_VISIBLE_CORES=4-5", "NEURON_RT_VISIBLE_CORES=0-1"]),
     },
     "npu": {  # its runtime is told the machine's numbers, and its nodes keep them
         "kubernetes": (None, ["ASCEND_RT_VISIBLE_DEVICES=2", "ASCEND_RT_VISIBLE_DEVICES=0"]),
+        "host": (None, [f"ASCEND_RT_VISIBLE_DEVICES={n} ASCEND_VISIBLE_DEVICES=0,2" for n in (1, 0)]),
         "docker": (None, [f"ASCEND_RT_VISIBLE_DEVICES={n} ASCEND_VISIBLE_DEVICES=0,2" for n in (1, 0)]),
         "run": (None, ["ASCEND_RT_VISIBLE_DEVICES=2", "ASCEND_RT_VISIBLE_DEVICES=0"]),
     },
@@ -102,24 +123,21 @@ def _assert_shown(name: str, cell: dict[str, Any]) -> None:
 
 
 def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
-    """Every reason that the job file has to be refused there."""
+    """Every reason that the job file has to be refused there, in the file's order."""
     if row == "mps":
         return _of_the_mac(door, isolation, selection)
-    if selection == "none":
-        return []
+    named, alone = selection != "none", isolation == "process"
     if row == "cpu":
-        return [f"type cpu has no devices, and the file asks for {2 if selection == 'count' else 3} devices"]
-    if row == "hpu" and isolation == "process":
-        return ["a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"]
-    absent = f"how chosen devices of type {row} enter a container of Docker's is not in the table"
-    unordered = f"{UNORDERED.get(row)} cannot order devices: the processes would see [0, 2]"
-    gap = "NEURON_RT_VISIBLE_CORES is one range: devices [0, 2] leave a gap in it"
-    apart = row == "neuron" and door != "docker" and selection in ("subset", "order") and isolation == "node"
-    return [
-        *([absent] if door == "docker" and row in NOT_IN_DOCKER else []),
-        *([unordered] if selection == "order" and isolation == "node" and row in UNORDERED else []),
-        *([gap] if apart else []),
-    ]
+        asked = 2 if selection == "count" else 3
+        return [f"type cpu has no devices, and the file asks for {asked} devices"] if named else []
+    reasons = {
+        NOT_IN_DOCKER.get(row): door == "docker" and named,
+        UNORDERED.get(row): selection == "order" and not alone,
+        GAP.get(row): selection in ("subset", "order") and not alone and door in ("kubernetes", "run"),
+        BY_LOCAL_RANK.get(row): alone and named,
+        NOT_BY_THE_HOST.get(row): door == "host",
+    }
+    return [reason for reason, holds in reasons.items() if reason and holds]
 
 
 def _of_the_mac(door: str, isolation: str, selection: str) -> list[str]:

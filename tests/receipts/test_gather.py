@@ -68,18 +68,23 @@ def test_all_are_there(gathered: Gather) -> None:
     assert (found.named(), found.notes()) == (["first-master-0", "first-worker-0"], [])
 
 
+ROTATED = "Of a long log the cluster keeps the last part (its kubelet's containerLogMaxSize)"
 MISSING = {
     "the pod is gone": ((), (TWO[0],), "its pod is gone, and its log with it"),
     "it has not started": (
         (),
         (TWO[0], pod("first-worker-0", phase="Pending")),
-        "its log is empty or gone: first-worker-0 is Pending",
+        "first-worker-0 has not started",
+    ),
+    "the log was rotated a moment ago": (
+        (),
+        TWO,
+        f"the log of first-worker-0 is empty: its start is still to come, or gone. {ROTATED}",
     ),
     "the log was rotated": (
         (("first-worker-0", "step 70001"),),
         TWO,
-        "the start of first-worker-0's log is gone: the cluster keeps the last part of a long one "
-        "(containerLogMaxSize of its kubelet)",
+        f"the start of first-worker-0's log is gone. {ROTATED}",
     ),
     "the check stopped it": (
         (("first-worker-0", "k8sel: node first-worker-0: 3 cuda devices expected, 2 found"),),
