@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matrix.doors import TORCHRUN
 
 from gpu.conftest import Gpus
 from gpu.record import record
@@ -113,7 +114,7 @@ def test_k8sel_run(isolation: str, gpus: Gpus, tmp_path: Path) -> None:
 def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) -> list[list[str]]:
     """What each process sees, rank by rank."""
     _program(folder / "torchrun", TORCHRUN)
-    _program(folder / "else" / "k8sel-entrypoint", ENTRYPOINT)
+    _program(folder / "else" / "k8sel-entrypoint", f"#!{sys.executable}\n{ENTRYPOINT}")
     spec = {
         "image": "none",
         "command": [sys.executable, SEES],
@@ -131,7 +132,7 @@ def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) 
 
 def _program(path: Path, text: str) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!{sys.executable}\n{text}")
+    path.write_text(text)
     path.chmod(0o755)
 
 
@@ -139,16 +140,6 @@ def _program(path: Path, text: str) -> None:
 ENTRYPOINT = """
 from k8sel.entrypoint.__main__ import main
 main()
-"""
-# Starts its processes one after the other, so that what they print is in their order.
-TORCHRUN = """
-import os, subprocess, sys
-words = sys.argv[1:]
-processes = words[words.index("--nproc-per-node") + 1]
-command = words[words.index("--no-python") + 1:]
-for rank in range(int(processes)):
-    group = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-    subprocess.run(command, env={**os.environ, **group, "TORCHELASTIC_RUN_ID": "none"}, check=True)
 """
 
 
