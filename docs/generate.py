@@ -4,6 +4,7 @@ docs/job-file.md      every field of the job file, from its schema
 docs/cli.md           every command's help, in the page written by hand
 docs/job.schema.json  the schema itself, for editors
 docs/entrypoint.md    the entrypoint's help, likewise
+docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from k8sel.accelerators import ROWS
+from k8sel.audit import TRAPS, Trap
 from k8sel.entrypoint.usage import HELP
 from k8sel.schema import schema
 
@@ -37,6 +39,7 @@ COMMANDS = [
     "docker",
     "devices",
     "receipt",
+    "audit",
 ]
 JOB_FILE_HEAD = """# The job file
 
@@ -62,9 +65,14 @@ def pages() -> dict[str, str]:
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
+        "audit.md": _filled("audit.md", "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
         "selection.md": _filled("selection.md", _selection()),
     }
+
+
+def _trap(trap: Trap) -> str:
+    return " | ".join([f"`{trap.id}`", *map(_escape, (trap.looks_at, trap.consequence, trap.fix, trap.source))])
 
 
 def _filled(name: str, text: str) -> str:

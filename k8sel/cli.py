@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_cluster, cli_devices, cli_from, cli_receipt, cli_streams
+from k8sel import __version__, cli_audit, cli_cluster, cli_devices, cli_from, cli_receipt, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -271,6 +271,7 @@ COMMANDS = (
     run,
     docker,
     cli_devices.devices,
+    cli_audit.audit,
     cli_cluster.apply,
     cli_cluster.delete,
     cli_cluster.status,

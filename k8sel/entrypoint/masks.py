@@ -76,9 +76,16 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
     result = []
     for positions in dict.fromkeys(shares):
         if positions and max(positions) < len(found.devices):
-            why = _apart(row, positions, found) or _nameless(row, order, positions, found)
+            why = _uncounted(order, found) or _apart(row, positions, found) or _nameless(row, order, positions, found)
             result += [f"devices [{', '.join(map(str, positions))}] {why}"] if why else []
     return result
+
+
+def _uncounted(order: str, found: Found) -> str:
+    """Why the driver's own order says nothing here; one device is the first in any order."""
+    if order == "pci" or len(found.devices) < 2 or not any(device.part for device in found.devices):
+        return ""
+    return f"cannot be counted by order {order}: how the driver numbers parts of cards is not known. order: pci"
 
 
 def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:

@@ -30,6 +30,7 @@ COMMANDS = [
     "docker",
     "devices",
     "receipt",
+    "audit",
 ]
 
 

@@ -69,7 +69,6 @@ class Box:
         (self.root / "lib").mkdir(exist_ok=True)
         (self.root / "lib" / "libnvidia-ml.so.1").symlink_to(built)
         self.write("lib/libcuda.so.1", "")  # what a runtime brings beside it
-        self.write("lib/libcuda.so.1", "")  # what a runtime brings beside it
 
     def environ(self, expect: Mapping[str, Any] | None, env: Mapping[str, str]) -> dict[str, str]:
         own = {

@@ -75,6 +75,20 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         None,
         "1 cuda device expected, 0 found by NVML",
     ),
+    "parts in the driver's own order": (
+        (1,),
+        FOUR,
+        devices(0, count=3, order="fastest"),
+        None,
+        "devices [0] cannot be counted by order fastest: how the driver numbers parts of cards is not known",
+    ),
+    "one part in the driver's own order": (
+        (1,),
+        {"FAKE_NVML_MIG": ";3g.40gb"},
+        devices(0, count=1, order="fastest"),
+        "0",
+        "cuda device 0 of 1",
+    ),
     "a part's product": (
         (1,),
         FOUR,

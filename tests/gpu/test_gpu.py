@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matrix.doors import TORCHRUN
 
 from gpu.conftest import Gpus
 from gpu.record import record
@@ -112,8 +113,8 @@ def test_k8sel_run(isolation: str, gpus: Gpus, tmp_path: Path) -> None:
 
 def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) -> list[list[str]]:
     """What each process sees, rank by rank."""
-    (folder / "torchrun").write_text(f"#!{sys.executable}\n{TORCHRUN}")
-    (folder / "torchrun").chmod(0o755)
+    _program(folder / "torchrun", TORCHRUN)
+    _program(folder / "else" / "k8sel-entrypoint", f"#!{sys.executable}\n{ENTRYPOINT}")
     spec = {
         "image": "none",
         "command": [sys.executable, SEES],
@@ -123,21 +124,22 @@ def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) 
     }
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "gpu"}, "spec": spec}
     (folder / "job.yaml").write_text(json.dumps(file))
-    path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin:{folder / 'else'}"
     done = gpus.plain(sys.executable, "-m", "k8sel", "run", "-q", str(folder / "job.yaml"), env={"PATH": path})
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-# Starts its processes one after the other, so that what they print is in their order.
-TORCHRUN = """
-import os, subprocess, sys
-words = sys.argv[1:]
-processes = words[words.index("--nproc-per-node") + 1]
-command = words[words.index("--no-python") + 1:]
-for rank in range(int(processes)):
-    group = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-    subprocess.run(command, env={**os.environ, **group, "TORCHELASTIC_RUN_ID": "none"}, check=True)
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+# For a machine where k8sel was not installed, but only put on Python's path.
+ENTRYPOINT = """
+from k8sel.entrypoint.__main__ import main
+main()
 """
 
 

@@ -10,8 +10,6 @@ import os
 
 from k8sel.entrypoint.machine import Machine, names, read
 
-_CONTROL = ("config", "monitor")
-
 
 def here(machine: Machine) -> dict[str, int]:
     """How many parts of each partitioned GPU this container has, by the GPU's minor number; none is a number, too."""
@@ -26,7 +24,7 @@ def here(machine: Machine) -> dict[str, int]:
 def unexplained(machine: Machine) -> list[str]:
     """Nodes of parts of which nothing says whose they are."""
     known = _capabilities(machine)
-    return [os.path.join(machine.dev, "nvidia-caps", node) for node in _nodes(machine) if not known.get(node)]
+    return [os.path.join(machine.dev, "nvidia-caps", node) for node in _nodes(machine) if node not in known]
 
 
 def _partitioned(machine: Machine) -> list[str]:
@@ -37,9 +35,8 @@ def _partitioned(machine: Machine) -> list[str]:
 
 
 def _nodes(machine: Machine) -> list[str]:
-    """``nvidia-cap<N>`` in this container, without those that only let one manage or watch."""
-    known = _capabilities(machine)
-    return [name for name in names(machine.dev, "nvidia-caps") if known.get(name) not in _CONTROL]
+    """``nvidia-cap<N>`` in this container."""
+    return names(machine.dev, "nvidia-caps")
 
 
 def _capabilities(machine: Machine) -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""What goes wrong with manifests that others have written: PyTorchJob, MPIJob, Job and Pod. Changes nothing.
+
+A trap is a row: what it looks at, what follows, the way out, and where that is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sel.audit import devices, launching, mpi, pods
+from k8sel.audit.manifest import KINDS, Manifest, manifests
+from k8sel.audit.trap import Finding, Trap
+from k8sel.errors import FieldPath
+from k8sel.yamlio import parse
+
+__all__ = ["KINDS", "TRAPS", "Finding", "Trap", "audit"]
+
+TRAPS: tuple[Trap, ...] = (*launching.TRAPS, *devices.TRAPS, *mpi.TRAPS, *pods.TRAPS)
+
+
+def audit(text: bytes, file: str) -> tuple[list[Finding], int]:
+    """The traps in ``text``, in its order, and how many objects were looked at. Raises SpecError on wrong YAML."""
+    looked_at = [manifest for document in parse(text, file) for manifest in manifests(document)]
+    found = [finding for manifest in looked_at for finding in _findings(manifest)]
+    return sorted(found, key=_order), len(looked_at)
+
+
+def _findings(manifest: Manifest) -> Iterator[Finding]:
+    for trap in TRAPS:
+        seen: set[tuple[FieldPath, str]] = set()
+        for path, found in trap.find(manifest):
+            if (path, found) not in seen:
+                seen.add((path, found))
+                yield Finding(
+                    trap=trap,
+                    object=f"{manifest.kind}/{manifest.name or '?'}",
+                    field=path,
+                    location=manifest.document.locate(path),
+                    found=found,
+                )
+
+
+def _order(finding: Finding) -> tuple[int, int, str]:
+    return finding.location.line, finding.location.column, finding.trap.id

@@ -1,0 +1,206 @@
+"""Traps of which devices a pod gets, and which of these its processes see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from k8sel.accelerators import ROWS, Row
+from k8sel.audit.manifest import Container, Manifest, Variable, mapping, row_of
+from k8sel.audit.trap import Found, Trap
+
+_PLUGIN = "NVIDIA/k8s-device-plugin README.md, internal/plugin/server.go"
+_KUBELET = "kubernetes/kubernetes pkg/kubelet/kubelet_pods.go (GenerateRunContainerOptions)"
+_CUDA = "docs.nvidia.com CUDA programming guide, CUDA environment variables"
+_LEVEL_ZERO = "oneapi-src/level-zero-spec scripts/core/PROG.rst, Affinity Mask"
+_RESOURCES = "kubernetes/kubernetes pkg/apis/core/validation/validation.go (ValidateResourceRequirements)"
+
+
+def _containers(manifest: Manifest) -> Iterator[Container]:
+    for pods in manifest.pods:
+        yield from pods.containers
+
+
+def _beside_request(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for asked in container.asks:
+            variable = container.env.get(asked.row.exposure_env or "")
+            if variable and variable.value not in ("void", ""):
+                yield variable.path, f"{asked.row.exposure_env}={variable.value} beside {asked.resource}: {asked.count}"
+
+
+def _all_without_request(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for row in ROWS.values():
+            variable = container.env.get(row.exposure_env or "")
+            if variable and variable.value not in ("void", "none", "") and not _asks(container, row):
+                yield variable.path, f"{row.exposure_env}={variable.value}, and the container asks for no device"
+
+
+def _asks(container: Container, row: Row) -> bool:
+    return any(asked.row is row for asked in container.asks)
+
+
+def _masks(container: Container) -> Iterator[tuple[Row, str, Variable, list[str]]]:
+    """The masks of a container: row, name, where it stands, its parts."""
+    asked = [each.row for each in container.asks]
+    for name, variable in container.variables.items():
+        rows = [row for row in (*asked, *ROWS.values()) if row.mask_env == name]
+        if rows:
+            yield rows[0], name, variable, [part.strip() for part in variable.value.split(",")]
+
+
+def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        parts = [each for each in container.asks if "mig" in each.resource]
+        for row, name, variable, listed in _masks(container):
+            if parts and row.mask_value == "uuid" and all(map(str.isdecimal, listed)):
+                yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
+
+
+def _beyond_count(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for row, name, variable, listed in _masks(container):
+            count = sum(each.count for each in container.asks if each.row is row)
+            beyond = [part for part in listed if part.isdecimal() and int(part) >= count]
+            if count and beyond and row.mask_value != "module":
+                yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
+
+
+def _unordered(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for row, name, variable, listed in _masks(container):
+            numbers = [int(part) for part in listed if part.isdecimal()]
+            if not row.mask_ordered and numbers != sorted(numbers):
+                yield variable.path, f"{name}={variable.value}"
+
+
+def _twice(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for _, name, variable, listed in _masks(container):
+            if len(set(listed)) < len(listed):
+                yield variable.path, f"{name}={variable.value} names a device twice"
+
+
+def _hides_nothing(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for row, name, variable, _ in _masks(container):
+            if variable.value == "" and row.mask_hide.get(name) != "":
+                yield variable.path, f"{name} is empty"
+
+
+def _several_masks(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for row in dict.fromkeys(each.row.name for each in container.asks):
+            names = _selecting(container, ROWS[row])
+            if len(names) > 1:
+                yield container.variables[names[1]].path, f"{' and '.join(names)} both choose devices"
+
+
+def _selecting(container: Container, row: Row) -> list[str]:
+    orders = {name for variables in row.order_env.values() for name in variables}
+    return [name for name in container.variables if name in set(row.owned_env) - orders - {row.exposure_env}]
+
+
+def _requests_differ(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        resources = mapping(container.data.get("resources"))
+        requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
+        for resource in (*requests, *(name for name in limits if name not in requests)):
+            if row_of(str(resource)) is None:
+                continue
+            path = (*container.path, "resources", "requests", resource)
+            if resource in requests and str(requests[resource]) != str(limits.get(resource)):
+                yield path, f"requests has {resource}: {requests[resource]}, limits {limits.get(resource, 'none')}"
+
+
+def _fractions(manifest: Manifest) -> Iterator[Found]:
+    for container in _containers(manifest):
+        for field in ("requests", "limits"):
+            for resource, amount in mapping(mapping(container.data.get("resources")).get(field)).items():
+                if row_of(str(resource)) and not re.fullmatch(r"[0-9]+", str(amount)):
+                    yield (*container.path, "resources", field, resource), f"{resource}: {amount}"
+
+
+TRAPS = (
+    Trap(
+        id="exposure-beside-request",
+        looks_at="a variable that exposes devices, beside a request for them",
+        consequence="the pod's value beats the device plugin's: the container gets devices of other pods, or none",
+        fix="leave the variable out; a mask chooses among the devices that are allotted",
+        source=f"{_KUBELET}; {_PLUGIN}",
+        find=_beside_request,
+    ),
+    Trap(
+        id="exposure-without-request",
+        looks_at="a variable that exposes devices, in a container that asks for none",
+        consequence="where the runtime honours it, the container sees devices that are allotted to others",
+        fix="void, or a request for devices",
+        source="NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime/README.md",
+        find=_all_without_request,
+    ),
+    Trap(
+        id="mask-numbers-mig",
+        looks_at="a mask by number over parts of GPUs",
+        consequence="a process uses one part of a GPU at most, whichever the driver counts so: parts are named by UUID",
+        fix="leave the mask out, and one process for each part; or UUIDs, written where the container starts",
+        source="docs.nvidia.com MIG user guide, device names",
+        find=_numbers_of_mig,
+    ),
+    Trap(
+        id="mask-beyond-count",
+        looks_at="a mask with numbers of the host",
+        consequence="a container numbers its devices from 0: one beyond is not there, and those behind it are hidden",
+        fix="numbers below the count that is asked for",
+        source=_CUDA,
+        find=_beyond_count,
+    ),
+    Trap(
+        id="mask-has-no-order",
+        looks_at="a mask in an order, of a vendor whose masks are sets",
+        consequence="the driver keeps its own order: the first device is the lowest, not the first that is written",
+        fix="ascending numbers; one mask for each process, where the order matters",
+        source=_LEVEL_ZERO,
+        find=_unordered,
+    ),
+    Trap(
+        id="mask-twice",
+        looks_at="a mask that names a device twice",
+        consequence="it is not defined what that means; torch counts no device at all",
+        fix="each device once",
+        source="pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
+        find=_twice,
+    ),
+    Trap(
+        id="mask-hides-nothing",
+        looks_at="an empty mask, of a vendor for whom empty is not none",
+        consequence="an empty mask means every device here",
+        fix="no request for devices, or the value that means none to that vendor",
+        source=f"ROCm/clr hipamd; {_LEVEL_ZERO}",
+        find=_hides_nothing,
+    ),
+    Trap(
+        id="masks-count-twice",
+        looks_at="several masks of one vendor",
+        consequence="the second counts what the first leaves over, from 0",
+        fix="one mask",
+        source="ROCm/ROCm docs, GPU isolation techniques",
+        find=_several_masks,
+    ),
+    Trap(
+        id="requests-not-limits",
+        looks_at="an extended resource whose request is not its limit",
+        consequence="the API server refuses the pod; a PyTorchJob is accepted, and its pods never appear",
+        fix="the same number in limits, or limits alone",
+        source=_RESOURCES,
+        find=_requests_differ,
+    ),
+    Trap(
+        id="part-of-a-device",
+        looks_at="an extended resource that is no whole number",
+        consequence="the API server refuses the pod: extended resources are whole numbers",
+        fix="a whole number; shared devices have a resource of their own",
+        source=_RESOURCES,
+        find=_fractions,
+    ),
+)

@@ -1,0 +1,206 @@
+"""Traps of MPIJobs: mpirun's options, what crosses ssh, and what mpi-operator does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sel.audit.manifest import Container, Manifest, Pods, number
+from k8sel.audit.started import Started
+from k8sel.audit.trap import Found, Trap
+
+_CONTROLLER = "kubeflow/mpi-operator pkg/controller/mpi_job_controller.go"
+_MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
+_HOSTFILE = ("--hostfile", "-hostfile", "--machinefile", "-machinefile", "--host", "-H", "-f", "-hosts")
+_DEFAULT_HOSTFILE = "PRTE_MCA_prte_default_hostfile"  # Open MPI 5's own
+_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+_HYDRAS = ("Intel", "MPICH")
+_OF = {"OpenMPI": ("-x", "--mca", "-mca", "--allow-run-as-root"), "hydra": ("-genv", "-ppn", "-f", "-genvlist")}
+
+
+def _launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
+    """The containers of an MPIJob that start mpirun."""
+    for pods in manifest.pods if manifest.kind == "MPIJob" else ():
+        for container in pods.containers:
+            if pods.role == "Launcher" and container.starts and container.starts.program in _MPIRUN:
+                yield pods, container, container.starts
+
+
+def _implementation(manifest: Manifest) -> str:
+    return str(manifest.get("spec", "mpiImplementation") or "OpenMPI")
+
+
+def _no_hostfile(manifest: Manifest) -> Iterator[Found]:
+    for _, container, starts in _launchers(manifest):
+        given = any(starts.option(name) is not None for name in _HOSTFILE) or _DEFAULT_HOSTFILE in container.env
+        if _implementation(manifest) == "OpenMPI" and not given:
+            yield starts.path, f"{starts.program} has no --hostfile"
+
+
+def _as_root(manifest: Manifest) -> Iterator[Found]:
+    for pods, container, starts in _launchers(manifest):
+        contexts = (pods.spec.get("securityContext"), container.data.get("securityContext"))
+        users = [context.get("runAsUser") for context in contexts if isinstance(context, dict)]
+        allowed = starts.option("--allow-run-as-root") is not None or all(name in container.env for name in _ROOT)
+        if _implementation(manifest) == "OpenMPI" and not allowed and not any(users):
+            yield starts.path, f"{starts.program} has no --allow-run-as-root, and no runAsUser is given"
+
+
+def _wrong_options(manifest: Manifest) -> Iterator[Found]:
+    implementation = _implementation(manifest)
+    others = _OF["OpenMPI"] if implementation in _HYDRAS else _OF["hydra"]
+    for _, _, starts in _launchers(manifest):
+        given = [name for name in others if name in starts.own]
+        if given:
+            yield starts.path, f"{starts.program} has {', '.join(given)}, and mpiImplementation is {implementation}"
+
+
+def _env_stays(manifest: Manifest) -> Iterator[Found]:
+    for _, container, starts in _launchers(manifest):
+        sent = " ".join(starts.words)
+        if _implementation(manifest) == "OpenMPI":
+            for name, variable in container.env.items():
+                if name not in sent and not name.startswith(("OMPI_", "PRTE_", "PMIX_", "NVIDIA_")):
+                    yield variable.path, f"the launcher's {name} is not behind -x"
+
+
+def _workers_env(manifest: Manifest) -> Iterator[Found]:
+    launched = list(_launchers(manifest))
+    for pods in manifest.pods if manifest.kind == "MPIJob" else ():
+        for container in pods.containers if pods.role == "Worker" else ():
+            for name, variable in container.env.items():
+                if launched and name not in " ".join(launched[0][2].words) and name not in launched[0][1].env:
+                    yield variable.path, f"the worker's {name}"
+
+
+def _intel_script(manifest: Manifest) -> Iterator[Found]:
+    for _, _, starts in _launchers(manifest):
+        if _implementation(manifest) == "Intel" and starts.program == "mpirun":
+            yield starts.path, "Intel MPI's mpirun"
+
+
+def _slots(manifest: Manifest) -> Iterator[Found]:
+    slots = number(manifest.get("spec", "slotsPerWorker")) or 1
+    workers = sum(pods.replicas for pods in manifest.pods if pods.role == "Worker")
+    for _, _, starts in _launchers(manifest):
+        ranks = next((number(given) for name in ("-n", "-np", "--np") if (given := starts.option(name))), None)
+        if ranks and workers and ranks != slots * workers:
+            yield starts.path, f"{ranks} ranks, and {workers} workers with {slots} slots"
+
+
+def _launcher_asks(manifest: Manifest) -> Iterator[Found]:
+    for pods in manifest.pods if manifest.kind == "MPIJob" else ():
+        if pods.role == "Launcher" and not manifest.get("spec", "runLauncherAsWorker"):
+            for asked in pods.asks:
+                yield asked.path, f"the launcher asks for {asked.resource}: {asked.count}"
+
+
+def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
+    policy = manifest.get("spec", "launcherCreationPolicy")
+    for pods, _, _ in _launchers(manifest):
+        if policy in (None, "AtStartup"):
+            yield pods.path, f"launcherCreationPolicy is {policy or 'not there, so AtStartup'}"
+
+
+def _launcher_replicas(manifest: Manifest) -> Iterator[Found]:
+    for pods in manifest.pods if manifest.kind == "MPIJob" else ():
+        if pods.role == "Launcher" and pods.replicas != 1:
+            yield (*pods.path, "replicas"), f"Launcher has {pods.replicas} replicas"
+
+
+def _single_dash(manifest: Manifest) -> Iterator[Found]:
+    for _, _, starts in _launchers(manifest):
+        given = [name for name in ("-bind-to", "-map-by", "-rank-by") if name in starts.own]
+        if given and _implementation(manifest) == "OpenMPI":
+            yield starts.path, f"{starts.program} has {', '.join(given)} with one dash"
+
+
+TRAPS = (
+    Trap(
+        id="openmpi-one-dash",
+        looks_at="MPIJob: long options of Open MPI's mpirun with one dash",
+        consequence="Open MPI 4 takes them, Open MPI 5 ends with an error",
+        fix="two dashes: --bind-to, --map-by",
+        source="run with Open MPI 4.1.8 and 5.0.11",
+        find=_single_dash,
+    ),
+    Trap(
+        id="openmpi-without-hostfile",
+        looks_at="MPIJob: Open MPI's mpirun without a hostfile",
+        consequence="Open MPI 5 does not read the operator's variables: all ranks run in the launcher's pod, unnoticed",
+        fix="--hostfile /etc/mpi/hostfile",
+        source="kubeflow/mpi-operator#842",
+        find=_no_hostfile,
+    ),
+    Trap(
+        id="openmpi-as-root",
+        looks_at="MPIJob: Open MPI's mpirun as root",
+        consequence="Open MPI refuses to start as root, and the launcher is tried again until backoffLimit",
+        fix="--allow-run-as-root, or securityContext.runAsUser",
+        source="open-mpi docs, mpirun(1)",
+        find=_as_root,
+    ),
+    Trap(
+        id="mpirun-options",
+        looks_at="MPIJob: mpirun's options beside mpiImplementation",
+        consequence="mpirun ends at an option that it does not know; the hostfile has the other form, too",
+        fix="the options of that MPI, or mpiImplementation: the one that is in the image",
+        source="open-mpi docs, mpirun(1); Intel MPI and MPICH mpiexec.hydra --help",
+        find=_wrong_options,
+    ),
+    Trap(
+        id="env-not-sent",
+        looks_at="MPIJob: the launcher's variables under Open MPI",
+        consequence="Open MPI sends no variable but its own to the ranks on other nodes",
+        fix="-x NAME on mpirun's line",
+        source="open-mpi docs, mpirun(1)",
+        find=_env_stays,
+    ),
+    Trap(
+        id="env-of-worker",
+        looks_at="MPIJob: the workers' variables",
+        consequence="sshd starts ranks from a clean environment: a worker's variables do not reach them",
+        fix="in the launcher's env and on mpirun's line (-x NAME, -genvlist NAME)",
+        source="openssh/openssh-portable session.c (do_setup_env)",
+        find=_workers_env,
+    ),
+    Trap(
+        id="mpirun-is-a-script",
+        looks_at="MPIJob: Intel MPI's mpirun",
+        consequence="it is a shell script that does not pass SIGTERM on: deleted jobs leave their ranks running",
+        fix="mpiexec.hydra, with the same options",
+        source="Intel MPI 2021 bin/mpirun",
+        find=_intel_script,
+    ),
+    Trap(
+        id="ranks-not-slots",
+        looks_at="MPIJob: mpirun's number of ranks beside slotsPerWorker and workers",
+        consequence="with more ranks than slots Open MPI does not start; with fewer, nodes or devices stay idle",
+        fix="-n: slotsPerWorker times workers, or leave it out",
+        source=_CONTROLLER,
+        find=_slots,
+    ),
+    Trap(
+        id="launcher-holds-devices",
+        looks_at="MPIJob: devices of the launcher",
+        consequence="no rank runs in the launcher's pod: its devices stay idle as long as the job runs",
+        fix="no devices for Launcher, or runLauncherAsWorker: true",
+        source=_CONTROLLER,
+        find=_launcher_asks,
+    ),
+    Trap(
+        id="launcher-too-early",
+        looks_at="MPIJob: launcherCreationPolicy",
+        consequence="the launcher starts before the workers' sshd listens: it fails, and is tried again",
+        fix="launcherCreationPolicy: WaitForWorkersReady, with a readiness probe of sshd's port",
+        source=_CONTROLLER,
+        find=_starts_at_once,
+    ),
+    Trap(
+        id="launcher-replicas",
+        looks_at="MPIJob: Launcher.replicas",
+        consequence="the controller refuses the job by an event alone, and nothing starts",
+        fix="replicas: 1",
+        source="kubeflow/mpi-operator pkg/apis/kubeflow/validation/validation.go",
+        find=_launcher_replicas,
+    ),
+)

@@ -1,0 +1,34 @@
+"""What a trap is: its row, and what finds it. Knows no trap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from k8sel.audit.manifest import Manifest
+from k8sel.errors import FieldPath, Location
+
+Found = tuple[FieldPath, str]  # where, and what stands there
+Find = Callable[[Manifest], Iterator[Found]]
+
+
+class Trap(Struct, frozen=True, kw_only=True):
+    """Something that a manifest can say, and that does not do what it looks like."""
+
+    id: str
+    looks_at: str
+    consequence: str
+    fix: str
+    source: str
+    find: Find
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A trap, in a file."""
+
+    trap: Trap
+    object: str  # kind/name
+    field: FieldPath
+    location: Location
+    found: str

@@ -1,0 +1,97 @@
+"""Each trap is found where it is, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sel.audit import TRAPS, Trap, audit
+
+CASES = Path(__file__).parent / "cases"
+CLEAN = sorted(CASES.glob("*/clean.yaml"))
+SHOWN = sorted(CASES.glob("*/trap.yaml"))
+PLACES = {  # trap -> the line that it is named at, and what is said to stand there
+    "nproc-per-node-auto": (7, "nprocPerNode is auto"),
+    "torchrun-beats-operator": (19, "torchrun has --standalone, and the job has 4 nodes"),
+    "exposure-beside-request": (14, "NVIDIA_VISIBLE_DEVICES=0 beside nvidia.com/gpu: 1"),
+    "openmpi-without-hostfile": (21, "mpirun has no --hostfile"),
+    "no-shared-memory": (17, "pytorch has no volume at /dev/shm"),
+    "mask-beyond-count": (14, "CUDA_VISIBLE_DEVICES=2,3, and the container has 2 devices, from 0 on"),
+    "ranks-not-slots": (21, "2 ranks, and 2 workers with 2 slots"),
+    "failed-job-keeps-devices": (9, "cleanPodPolicy is None"),
+    "requests-not-limits": (16, "requests has nvidia.com/gpu: 2, limits 1"),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.id)
+def test_a_trap_is_found_and_no_other(trap: Trap) -> None:
+    findings, objects = audit((CASES / trap.id / "trap.yaml").read_bytes(), "trap.yaml")
+
+    assert objects == 1
+    assert {finding.trap.id for finding in findings} == {trap.id}
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.id)
+def test_a_clean_manifest_is_clean(trap: Trap) -> None:
+    assert audit((CASES / trap.id / "clean.yaml").read_bytes(), "clean.yaml") == ([], 1)
+
+
+@pytest.mark.parametrize("trap", PLACES)
+def test_a_trap_is_named_where_it_stands(trap: str) -> None:
+    findings, _ = audit((CASES / trap / "trap.yaml").read_bytes(), "trap.yaml")
+
+    assert (findings[0].location.line, findings[0].found) == PLACES[trap]
+
+
+def test_every_trap_has_a_row_of_its_own() -> None:
+    ids = [trap.id for trap in TRAPS]
+
+    assert sorted(set(ids)) == sorted(ids) == sorted(path.parent.name for path in SHOWN)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", each) for each in ids)
+    assert not [trap.id for trap in TRAPS if not (trap.looks_at and trap.consequence and trap.fix and trap.source)]
+
+
+def test_all_documents_and_lists_are_looked_at() -> None:
+    shown = (CASES / "mask-twice" / "trap.yaml").read_text()
+    other = "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{port: 80}]}\n"
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(shown), yaml.safe_load(other)]})
+    findings, objects = audit(f"{shown}---\n{other}---\n{listed}\n".encode(), "all.yaml")
+
+    assert objects == 2
+    assert [finding.trap.id for finding in findings] == ["mask-twice", "mask-twice"]
+    assert findings[1].field[:2] == ("items", 0)
+
+
+ODD: list[Any] = [None, True, 0, -1, 3.5, "", "x", "auto", "$(RANK)", [], [1], ["", None], {}, {"a": 1}, "bash", "0,0"]
+
+
+def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [below for key, value in items for below in ((*path, key), *_paths(value, (*path, key)))]
+
+
+@given(st.sampled_from(SHOWN + CLEAN), st.data())
+def test_a_manifest_of_any_form_is_no_fault(case: Path, data: st.DataObject) -> None:
+    manifest = copy.deepcopy(yaml.safe_load(case.read_text()))
+    for _ in range(data.draw(st.integers(1, 4))):
+        paths = _paths(manifest)
+        if not paths:
+            break
+        *above, last = data.draw(st.sampled_from(paths))
+        part: Any = manifest
+        for key in above:
+            part = part[key]
+        part[last] = data.draw(st.sampled_from(ODD))
+    text = json.dumps(manifest).encode()
+    findings, objects = audit(text, "odd.yaml")
+
+    assert objects <= 1
+    assert all(finding.location.line == 1 for finding in findings)
