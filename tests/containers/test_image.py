@@ -91,6 +91,32 @@ def test_sigterm_reaches_the_program(
         docker_daemon("rm", "-f", container)
 
 
+ORPHAN = """
+import subprocess, time
+from pathlib import Path
+orphan = subprocess.run(["sh", "-c", "sleep 0.1 > /dev/null & echo $!"], capture_output=True, text=True).stdout.strip()
+status, end = Path("/proc", orphan, "stat"), time.monotonic() + 3
+while status.exists() and time.monotonic() < end:
+    time.sleep(0.02)
+print(status.read_text().split()[2] if status.exists() else "reaped")
+"""
+
+
+@pytest.mark.parametrize(("init", "end"), [((), "Z"), (("--init",), "reaped")])
+def test_whose_zombies_they_are(docker_daemon: Docker, image: str, init: tuple[str, ...], end: str) -> None:
+    said = docker_daemon("run", "--rm", *init, *CPU, image, "python3", "-c", ORPHAN).stdout
+    assert said.strip() == end
+
+
+def test_k8sel_docker_leaves_no_zombies(docker_daemon: Docker) -> None:
+    assert docker_daemon.k8sel(text=job("python3", "-c", ORPHAN)).stdout == "reaped\n"
+
+
+def test_it_adds_little_to_its_base(docker_daemon: Docker, image: str) -> None:
+    base, own = (int(docker_daemon("inspect", "-f", "{{.Size}}", name).stdout) for name in (BASE, image))
+    assert 0 < own - base < 100_000
+
+
 RANK = "import os; os.write(1, (os.environ['LOCAL_RANK'] + ' ' + os.environ['CUDA_VISIBLE_DEVICES'] + '\\n').encode())"
 
 
