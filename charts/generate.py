@@ -21,7 +21,12 @@ from typing import Any
 from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
-from k8sel.rules import quantity
+from k8sel.rules import common, quantity, shapes
+from k8sel.rules import devices as device_rules
+from k8sel.rules import env as env_rules
+from k8sel.rules import launch as launch_rules
+from k8sel.rules import names as name_rules
+from k8sel.rules import pod as pod_rules
 from k8sel.schema import NULLABLE, schema
 from k8sel.spec import API_VERSION, KIND
 from k8sel.targets import podspec
@@ -134,6 +139,7 @@ def facts() -> dict[str, Any]:
             "entrypoint": podspec.ENTRYPOINT,
         },
         "mpi": _mpi(),
+        "refusals": _refusals(),
     }
 
 
@@ -184,6 +190,51 @@ def _mpi() -> dict[str, Any]:
         "capabilities": mpi.CAPABILITIES,
         "rootCapabilities": mpi.ROOT_CAPABILITIES,
     }
+
+
+def _refusals() -> dict[str, Any]:
+    """What the rules compare with, and the words that several of them share."""
+    return {
+        "rows": list(accelerators.ROWS),
+        "types": [row.name for row in accelerators.ROWS.values() if row.in_container],
+        "launchers": list(launchers.LAUNCHERS),
+        "leastMemory": device_rules.LEAST_MEMORY,
+        "space": r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]",  # what is space to Python
+        "starters": sorted(launch_rules.STARTERS),
+        "modules": sorted(launch_rules.MODULES),
+        "inShell": launch_rules.IN_SHELL,
+        "name": schema()["$defs"]["Metadata"]["properties"]["name"]["pattern"],
+        "labelValue": f"^(?:{common.LABEL_VALUE})$",
+        "labelName": f"^(?:{common.LABEL_NAME})$",
+        "labelRule": common.LABEL_RULE,
+        "subdomainRule": common.SUBDOMAIN_RULE,
+        "ownedKeys": [{"start": start, "reason": reason} for start, reason in name_rules.OWNED.items()],
+        "annotationsLimit": name_rules.ANNOTATIONS_LIMIT,
+        "ownedEnv": [{"start": start, "reason": why[0], "hint": why[1]} for start, why in env_rules.OWNED.items()],
+        "ownedByRow": dict(zip(("reason", "hint"), env_rules.OF_ROW, strict=True)),
+        "sources": env_rules.SOURCES,
+        "native": pod_rules.NATIVE,
+        "quantity": f"^(?:{quantity.QUANTITY.pattern})$",
+        "quantityRule": pod_rules.QUANTITY_RULE,
+        "forms": _forms(),
+    }
+
+
+KINDS: dict[type, tuple[str, ...]] = {  # of Go's values in a template
+    dict: ("map",),
+    list: ("slice",),
+    str: ("string",),
+    int: ("float64", "int64", "int"),
+    bool: ("bool",),
+}
+
+
+def _forms() -> list[dict[str, Any]]:
+    return [
+        {"field": field, "form": form, "wanted": KINDS[wanted], "word": shapes.WORDS[wanted]}
+        for field, forms in shapes.FORMS.items()
+        for form, wanted in forms.items()
+    ]
 
 
 def _entries(values: Mapping[str, str]) -> list[dict[str, str]]:

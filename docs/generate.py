@@ -49,7 +49,6 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 | field | type | meaning |
 |---|---|---|
 """
-HOST = "kubernetes, `allocation: host`"
 SELECTIONS = {  # of selection.json
     "count": "`count: 2`",
     "subset": "`devices: [0, 2]`",
@@ -141,29 +140,33 @@ def _data(name: str) -> Any:  # noqa: ANN401
 
 
 def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
-    """One row's table; what all its masks come with is said once."""
+    """One row's table; what all its masks come with is said once, and doors that are alike are one line."""
     own = {name: cell for name, cell in cells.items() if name.split()[0] == row}
-    words = [
-        set(line.split()) for name, cell in own.items() if name[-5:] != " none" for line in cell.get("written", ())
-    ]
-    always = " ".join(sorted(set.intersection(*words))) if words else ""
-    head = f"\n## {row}: {ROWS[row].title}\n\n" + (f"Always with `{always}`.\n\n" if always else "")
-    columns = f"| door | isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
-    lines = dict.fromkeys(" ".join(name.split()[:3]) for name in own)
-    return head + columns + "".join(_line(line, own, runs, always.split()) for line in lines)
+    always = _always([line for name, cell in own.items() if name[-5:] != " none" for line in cell.get("written", ())])
+    note = _escape(ROWS[row].note) + (f" Always with `{' '.join(always)}`." if always else "")
+    alike: dict[str, list[str]] = {}
+    for line in dict.fromkeys(" ".join(name.split()[:3]) for name in own):
+        names = [f"{line} {selection}" for selection in SELECTIONS]
+        checked = ["real hardware" if name in runs else "recorded layout" for name in names]
+        texts = [_cell(name, own[name], how, always) for name, how in zip(names, checked, strict=True)]
+        alike.setdefault(" | ".join(texts), []).append(_door(*line.split()[1:]))
+    columns = f"| door, isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 5}\n"
+    lines = "".join(f"| {'; '.join(where)} | {texts} |\n" for texts, where in alike.items())
+    return f"\n## {row}: {ROWS[row].title}\n\n{note}\n\n{columns}{lines}"
 
 
-def _line(line: str, cells: dict[str, Any], runs: dict[str, Any], always: list[str]) -> str:
-    names = [f"{line} {selection}" for selection in SELECTIONS]
-    texts = [_cell(name, cells[name], "real hardware" if name in runs else "", always) for name in names]
-    _, door, isolation = line.split()
-    return f"| {' | '.join([HOST if door == 'host' else door, isolation, *texts])} |\n"
+def _always(masks: list[str]) -> list[str]:
+    """The variables that are the same in every one of ``masks``."""
+    return sorted(set.intersection(*(set(line.split()) for line in masks))) if masks else []
 
 
-def _cell(name: str, cell: dict[str, Any], real: str, always: list[str]) -> str:
+def _door(door: str, isolation: str) -> str:
+    return f"{'kubernetes with `allocation: host`' if door == 'host' else door}, {isolation}"
+
+
+def _cell(name: str, cell: dict[str, Any], checked: str, always: list[str]) -> str:
     if "refused" in cell:
         return f"refused: {_escape(cell['refused'])}"
-    checked = real or "recorded layout"
     if name.endswith(" none"):
         return f"{checked}: *hidden*{', all but its own, which no value hides' if any(cell['shown']) else ''}"
     own = [" ".join(word for word in line.split() if word not in always) for line in cell["written"]]

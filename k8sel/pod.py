@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from k8sel import canonical
 from k8sel.defaults import is_root
 from k8sel.plan import Devices, Fragment
+from k8sel.rules.quantity import text
 from k8sel.spec import Spec
 
 GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
@@ -39,7 +39,7 @@ def launcher_container(spec: Spec) -> Fragment:
 
 def quantity(value: float | str | None) -> str | None:
     """As a string, since a resource's schema takes no fraction as a number."""
-    return canonical.number(value) if isinstance(value, float) else None if value is None else str(value)
+    return None if value is None else text(value)
 
 
 def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:

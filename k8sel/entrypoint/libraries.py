@@ -12,7 +12,7 @@ from k8sel.entrypoint.launch import INSTALL
 from k8sel.entrypoint.machine import names
 
 _SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton")
-_COLLECTIVE = "ccl"  # nccl, rccl, oneccl: by many names
+_COLLECTIVES = ("nccl", "rccl", "oneccl", "hccl")  # a word of many names: nvidia_nccl_cu13, oneccl_bind_pt
 _END = ".dist-info"
 
 
@@ -22,7 +22,7 @@ def versions(program: str, environ: dict[str, str]) -> dict[str, str]:
     for folder in _folders(program, environ):
         for entry in names(folder):
             name, _, version = entry.removesuffix(_END).partition("-")
-            if entry.endswith(_END) and (name in _SHOWN or _COLLECTIVE in name):
+            if entry.endswith(_END) and (name in _SHOWN or set(_COLLECTIVES) & set(name.split("_"))):
                 found.setdefault(name, version)
     return found
 

@@ -12,6 +12,8 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 if TYPE_CHECKING:
     from typing import Mapping
 
+_DIGITS = 20  # of a number of 64 bits
+
 
 @record(frozen=True)
 class Machine:
@@ -46,6 +48,11 @@ def read(*path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def whole(text: str) -> int | None:
+    """A number as the kernel writes one, of 64 bits at most; None for any other text, however long."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def names(*path: str) -> list[str]:

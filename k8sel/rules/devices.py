@@ -19,7 +19,7 @@ from k8sel.rules.common import (
     numbers,
     quote,
 )
-from k8sel.rules.quantity import amount
+from k8sel.rules.quantity import amount, text
 from k8sel.spec import JobFile
 
 AUTO = "auto"  # the machine's own kind of device
@@ -249,7 +249,7 @@ def memory_of_devices(job: JobFile, door: str) -> Iterator[Problem]:
     if _row_without_devices(job) or asked.devices == ():
         yield forbidden(path, "no device is asked for, so none has memory", "the node's own is resources.memory")
     elif number is not None and 0 < number < LEAST_MEMORY:
-        yield invalid(path, f"{asked.memory} counts bytes, and no device has so few", "a unit: 40Gi, say")
+        yield invalid(path, f"{text(asked.memory)} counts bytes, and no device has so few", "a unit: 40Gi, say")
 
 
 def one_machine(job: JobFile, door: str) -> Iterator[Problem]:

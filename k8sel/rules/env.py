@@ -19,6 +19,7 @@ _REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
 _LAUNCHER = "the launcher gives each process its own"
 _MPI = "the operator writes it, and mpirun's command line says the rest"
+OF_ROW = ("k8sel writes it from what the container really holds", "accelerator.devices says which are used")
 # Beginnings of names (whole names end in "=") -> why they are not the file's, and what says it instead.
 OWNED: dict[str, tuple[str, str]] = {
     "K8SEL_": ("k8sel's entrypoint uses it", "entrypoint and accelerator say what it says"),
@@ -49,7 +50,7 @@ def owner(name: str) -> tuple[str, str] | None:
     """Why ``name`` is not the file's to set, and what says it instead."""
     row = accelerators.owned_env().get(name)
     if row:
-        return "k8sel writes it from what the container really holds", "accelerator.devices says which are used"
+        return OF_ROW
     return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
 
 

@@ -21,7 +21,7 @@ STARTERS = frozenset(
     ("torchrun", "accelerate", "accelerate-launch", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
 )
 MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
-_IN_SHELL = rf"(?:^|[;&|]\s*|\bexec\s+)({'|'.join(map(re.escape, sorted(STARTERS)))})\s"
+IN_SHELL = rf"(?:^|[;&|]\s*|\bexec\s+)({'|'.join(map(re.escape, sorted(STARTERS)))})\s"
 _OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|standalone)(=.*)?")
 
 
@@ -98,7 +98,7 @@ def _starter(command: Sequence[str]) -> tuple[int, str] | None:
     for index, (word, following) in enumerate(pairwise(command)):
         if word == "-m" and following in MODULES and program.startswith("python"):
             return index + 1, following
-        script = word in ("-c", "-lc", "-ec") and program in ("sh", "bash") and re.search(_IN_SHELL, following)
+        script = word in ("-c", "-lc", "-ec") and program in ("sh", "bash") and re.search(IN_SHELL, following)
         if script:
             return index + 1, script[1]
     return None

@@ -20,11 +20,11 @@ from k8sel.rules.common import (
     quote,
     required,
 )
-from k8sel.rules.quantity import amount, is_whole
+from k8sel.rules.quantity import amount, is_whole, text
 from k8sel.spec import JobFile
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
+NATIVE = ("cpu", "memory", "ephemeral-storage")
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
@@ -46,7 +46,7 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
 def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
     """A volume is one thing."""
     for index, volume in enumerate(job.spec.volumes):
-        sources = [key for key in volume if key != "name"]
+        sources = sorted(key for key in volume if key != "name")
         if len(sources) != 1:
             found = " and ".join(map(bare, sources)) or "none"
             message = f"a volume has exactly one source, and here is {found}"
@@ -103,11 +103,11 @@ def resource_names(job: JobFile, door: str) -> Iterator[Problem]:
     """Resources that Kubernetes has, or that a plugin's domain has."""
     for name in job.spec.resources:
         path = ("spec", "resources", name)
-        if name in _NATIVE or name.startswith("hugepages-"):
+        if name in NATIVE or name.startswith("hugepages-"):
             continue
         domain, slash, rest = name.partition("/")
         if not slash:
-            yield not_supported(path, name, (*_NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
+            yield not_supported(path, name, (*NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
         elif not re.fullmatch(SUBDOMAIN, domain) or not re.fullmatch(LABEL_NAME, rest):
             yield invalid(
                 path, f"{quote(name)} is not a resource's name", "for example rdma/hca, vendor.example/device"
@@ -123,7 +123,7 @@ def devices_are_the_accelerators(job: JobFile, door: str) -> Iterator[Problem]:
     patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
     own = job.spec.accelerator.resource
     for name in job.spec.resources:
-        if name == own or (name not in _NATIVE and any(re.fullmatch(pattern, name) for pattern in patterns)):
+        if name == own or (name not in NATIVE and any(re.fullmatch(pattern, name) for pattern in patterns)):
             message = "devices are asked for by accelerator"
             yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
 
@@ -136,18 +136,18 @@ def quantities(job: JobFile, door: str) -> Iterator[Problem]:
     if job.spec.accelerator.memory is not None:
         amounts["spec", "accelerator", "memory"] = job.spec.accelerator.memory
     for path, value in amounts.items():
-        number = amount(value)
+        number, written = amount(value), text(value)
         if number is None:
-            yield invalid(path, f"{quote(str(value))} is not a quantity: {QUANTITY_RULE}", _unit_hint(str(value)))
+            yield invalid(path, f"{quote(written)} is not a quantity: {QUANTITY_RULE}", _unit_hint(written))
         elif number <= 0:
-            yield invalid(path, f"{value} is not more than 0", "leave it out, or ask for some")
+            yield invalid(path, f"{written} is not more than 0", "leave it out, or ask for some")
         elif not is_whole(number) and "/" in str(path[-1]):
-            yield invalid(path, f"{value} of a plugin's resource: only whole ones are given", "a whole number")
+            yield invalid(path, f"{written} of a plugin's resource: only whole ones are given", "a whole number")
 
 
-def _unit_hint(text: str) -> str:
+def _unit_hint(written: str) -> str:
     """The unit that was probably meant: ``16GB`` is 16G, ``16gi`` is 16Gi."""
-    match = re.fullmatch(r"([0-9.]+)\s*([kmgtp])(i?)b?", text.lower())
+    match = re.fullmatch(r"([0-9.]+)\s*([kmgtp])(i?)b?", written.lower())
     if not match:
         return ""
     letter = match[2] if match[2] == "k" and not match[3] else match[2].upper()
@@ -161,7 +161,7 @@ def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
         return
     held, limit = amount(shared), amount(memory)
     if held is not None and limit is not None and held > limit > 0:
-        message = f"{shared} counts as memory, and resources.memory is {memory}"
+        message = f"{text(shared)} counts as memory, and resources.memory is {text(memory)}"
         yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
 
 

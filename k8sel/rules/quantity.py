@@ -9,15 +9,22 @@ import math
 import re
 from decimal import Decimal
 
+from k8sel import canonical
+
 MOST = 2**63 - 1  # more, Kubernetes does not count
-_QUANTITY = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][-+]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?")
+QUANTITY = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][-+]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?")
 DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
+def text(value: float | str) -> str:
+    """``value`` as a quantity is written: no reader below Kubernetes tells 8.0 from 8."""
+    return canonical.number(value) if isinstance(value, float) else str(value)
+
+
 def amount(value: float | str) -> Decimal | None:
     """``value`` as a number, to 28 digits; None where it is no quantity."""
-    match = _QUANTITY.fullmatch(str(value)) if len(str(value)) <= 64 else None
+    match = QUANTITY.fullmatch(text(value)) if len(text(value)) <= 64 else None
     if match is None:
         return None
     number, suffix = Decimal(match[1]), match[2] or ""

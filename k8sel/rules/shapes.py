@@ -58,14 +58,14 @@ _AFFINITY: dict[tuple[str, ...], type] = {
 }
 
 
+FORMS = {"podSecurityContext": _POD, "securityContext": _CONTAINER, "affinity": _AFFINITY}
+
+
 def known_forms(job: JobFile, door: str) -> Iterator[Problem]:
     """What k8sel reads is what it takes it for."""
-    for field, whole, forms in (
-        ("podSecurityContext", job.spec.pod_security_context, _POD),
-        ("securityContext", job.spec.security_context, _CONTAINER),
-        ("affinity", job.spec.affinity, _AFFINITY),
-    ):
-        for form, wanted in forms.items():
+    spec = job.spec
+    for field, whole in zip(FORMS, (spec.pod_security_context, spec.security_context, spec.affinity), strict=True):
+        for form, wanted in FORMS[field].items():
             for path, value in _found(whole, form):
                 if not _is(value, wanted):
                     yield invalid(("spec", field, *path), f"expected {WORDS[wanted]}")

@@ -43,7 +43,7 @@ def running(folder: Path, library: Path, *words: str, runtimes: tuple[str, ...])
     registered = {name: {"path": str(hook / RUNTIME.name)} for name in runtimes}
     (folder / "daemon.json").write_text(json.dumps({"runtimes": registered}))
     address = f"unix://{folder}/sock"
-    env = {**os.environ, "PATH": f"{hook}:{_path()}"}
+    env = {**os.environ, "PATH": f"{hook}:{_path()}", "DOCKER_MIN_API_VERSION": "1.24"}  # Debian's client is older
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(

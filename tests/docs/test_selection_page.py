@@ -35,8 +35,9 @@ def test_only_a_recorded_run_says_real_hardware(tmp_path: Path, monkeypatch: pyt
     with_one = page([RUN], tmp_path / "with", monkeypatch).splitlines()
     assert not any("real hardware: " in line for line in without)
     (changed,) = [line for line in with_one if "real hardware: " in line]
-    assert changed.replace("real hardware", "recorded layout") in without
-    assert changed.startswith("| run | node |")
+    (before,) = [line for line in without if line.startswith("| docker, node; run, node | recorded layout: `CUDA_")]
+    assert changed.replace("real hardware", "recorded layout").split(" | ")[1:] == before.split(" | ")[1:]
+    assert changed.startswith("| run, node | ")
     assert changed.count("real hardware: `CUDA_VISIBLE_DEVICES=GPU-..2,GPU-..0`") == 1
     assert "| cuda run node order | [1, 0] | 2 x NVIDIA H200 | 570.86.15 | 0123abc | 2026-01-02 |" in with_one
     assert "None so far." in without

@@ -265,6 +265,13 @@ def test_cores(name: str, box: Box) -> None:
         assert end.env.get("NEURON_RT_VISIBLE_CORES", "") == mask
 
 
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000, "-1", "²"])
+def test_a_number_of_cores_that_no_device_has(text: str, box: Box) -> None:
+    neuron(box, 0, 1, cores=4)
+    box.write("sys/class/neuron_device/neuron0/core_count", text)
+    assert box.start(expect=of("neuron", 1)).env["NEURON_RT_VISIBLE_CORES"] == "4-7"  # its cores' folders say four
+
+
 def test_cores_of_each_process(box: Box) -> None:
     neuron(box, 0, 1, 2, 3)
     expect = of("neuron", 2, 3, 1, 0, launcher="torchrun", processesPerNode=4, isolation="process")

@@ -258,7 +258,8 @@ def test_a_launcher_that_is_not_installed(program: str, nvml_box: Box) -> None:
 
 
 def test_the_libraries_a_program_will_import(nvml_box: Box, tmp_path: Path) -> None:
-    path = environment(tmp_path, "torch-2.9.0+cu128", "nvidia_nccl_cu12-2.27.5", "numpy-2.1", "deepspeed-0.18")
+    others = ("numpy-2.1", "nvidia_cuda_cccl-13.3")
+    path = environment(tmp_path, "torch-2.9.0+cu128", "nvidia_nccl_cu12-2.27.5", "deepspeed-0.18", *others)
     (tmp_path / "own/deepspeed-0.1.dist-info").mkdir(parents=True)
     end = nvml_box.start("train", expect=devices(0, count=3), env={**path, "PYTHONPATH": str(tmp_path / "own")})
     assert end.receipt["libraries"] == {"torch": "2.9.0+cu128", "nvidia_nccl_cu12": "2.27.5", "deepspeed": "0.1"}

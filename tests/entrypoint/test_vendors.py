@@ -337,6 +337,16 @@ def test_going_on_with_fewer_modules(box: Box) -> None:
     assert end.env["HABANA_VISIBLE_MODULES"] == "5"
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, "²", "-1", "0x1", ""])
+def test_a_number_that_the_kernel_would_not_write(text: str, box: Box) -> None:
+    gaudi(box, (0, 0))
+    box.write("sys/class/accel/accel0/device/module_id", text)
+    assert "0 found by /dev/accel" in box.start(expect=of("hpu", 0)).message
+    box.gpus(Gpu(0, "0000:1a:00.0"))
+    box.write("sys/bus/pci/devices/0000:1a:00.0/numa_node", text)
+    assert box.start(expect=of("cuda", 0)).receipt["ranks"][0]["devices"][0]["numa"] is None
+
+
 FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
 
@@ -351,6 +361,7 @@ def test_memory_of_amd_gpus_is_their_own_banks(box: Box) -> None:
     drm(box, *amd((128, "c1"), (129, "0a"), (130, "d1")))
     bank(box, 0, 0, heap=0, size=2**38)
     bank(box, 1, 0, heap=1, size=2**37)
+    bank(box, 1, 1, heap=0, size=2**38)
     bank(box, 2, 0, heap=1, size=2**28)
     bank(box, 2, 1, heap=2, size=2**33)
     assert memory("rocm", box) == [2**28 + 2**33, 2**37, 0]  # in PCI order; the third does not say

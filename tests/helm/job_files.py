@@ -145,7 +145,12 @@ ALWAYS = ("image",)  # optional in the model, since one door needs none
 
 def job_files() -> Strategy:
     """Valid job files as plain data."""
-    return _typed(inspect.type_info(JobFile)).map(_repaired)
+    return drafts().map(_repaired)
+
+
+def drafts() -> Strategy:
+    """Job files that are right in form, as plain data."""
+    return _typed(inspect.type_info(JobFile))
 
 
 def _model(info: inspect.StructType) -> Strategy:

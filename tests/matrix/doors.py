@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from entrypoint.machines import Box
+from entrypoint.machines import Box, uuid
 
 from k8sel import accelerators, api, brought, env, local, on_docker
 from k8sel.errors import SpecError
 from k8sel.launch import FOLDER
 from k8sel.plan import JobPlan
 from k8sel.targets import docker
-from matrix.hosts import DEVICES, HOSTS, Host
+from matrix.hosts import DEVICES, HOSTS, MODULES, Host
 
 VARIABLES = sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
 # CUDA's images bring it: without a word of the job, every GPU would be in the container.
@@ -113,16 +113,20 @@ def _host(plan: JobPlan, host: Host, machine: Box) -> Start:
 
 
 def _plugin(row: str, host: Host, held: Sequence[int]) -> dict[str, str]:
-    """What the vendor's plugin says in the container: NVIDIA/k8s-device-plugin internal/plugin/server.go;
+    """What the vendor's plugin says in the container, in no order.
 
-    HabanaAI/habana-container-runtime cmd/habana-container-runtime/testdata/output/for_create.json.
+    NVIDIA/k8s-device-plugin internal/plugin/server.go;
+    HabanaAI/habana-container-runtime cmd/habana-container-runtime/testdata/output/for_create.json
     """
-    numbers = ",".join(str(host.numbers[device]) for device in reversed(held))
-    return (
-        {"cuda": {"NVIDIA_VISIBLE_DEVICES": numbers}, "hpu": {"HABANA_VISIBLE_DEVICES": numbers}}.get(row, {})
-        if held
-        else {}
-    )
+    backwards = held[::-1]
+    said = {
+        "cuda": {"NVIDIA_VISIBLE_DEVICES": ",".join(map(uuid, backwards))},
+        "hpu": {
+            "HABANA_VISIBLE_DEVICES": ",".join(str(host.numbers[n]) for n in backwards),
+            "HABANA_VISIBLE_MODULES": ",".join(str(MODULES[n]) for n in backwards),
+        },
+    }
+    return said.get(row, {}) if held else {}
 
 
 def _docker(plan: JobPlan, host: Host, machine: Box) -> Start:

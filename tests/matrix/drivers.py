@@ -82,6 +82,7 @@ DRIVERS = {
     "mps": Driver(mask=""),  # has none
     # aws-neuron/aws-neuron-driver neuron_cdev.c: one range of cores, from 0 for the container's first device
     "neuron": Driver("NEURON_RT_VISIBLE_CORES", _pairs_of_cores, _pairs, ordered=False),
+    # Of these two no source says that the mask orders.
     "tpu": Driver("TPU_VISIBLE_CHIPS", ordered=False),
     "mlu": Driver("MLU_VISIBLE_DEVICES", ordered=False),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from k8sel.entrypoint.machine import Machine, read
+from k8sel.entrypoint.machine import Machine, read, whole
 from k8sel.entrypoint.record import TYPE_CHECKING, record, replace
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def nodes(kind: str, machine: Machine) -> list[str]:
 
 def numa_node(device: Device, machine: Machine) -> int | None:
     """The NUMA node that the device is attached to, as the kernel says; None when it does not (-1 there)."""
-    text = read(machine.sys, "bus/pci/devices", device.pci, "numa_node") if device.pci else ""
-    return int(text) if text.isdecimal() else None
+    return whole(read(machine.sys, "bus/pci/devices", device.pci, "numa_node")) if device.pci else None
 
 
 def normal_pci(address: str) -> str:

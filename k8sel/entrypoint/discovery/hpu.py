@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found, normal_pci
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, names, read, whole
 
 
 def find(machine: Machine) -> Found:
     """The devices by module id. They are not opened: a Gaudi can be opened by one process alone."""
-    found = sorted((int(module), name) for name in _names(machine) if (module := _sysfs(machine, name, "module_id")))
-    lost = [name for name in _names(machine) if not _sysfs(machine, name, "module_id")]
+    modules = {name: _module(machine, name) for name in _names(machine)}
+    found = sorted((module, name) for name, module in modules.items() if module is not None)
+    lost = [name for name, module in modules.items() if module is None]
     notes = [f"/sys does not say the module of {', '.join(lost)}"] if lost else []
     devices = tuple(_device(machine, name, module) for module, name in found)
     return Found(devices, "/dev/accel", notes=tuple(notes), named=False)
@@ -23,20 +24,19 @@ def _device(machine: Machine, name: str, module: int) -> Device:
 
 def nodes(machine: Machine) -> list[str]:
     """Device nodes, without the control nodes beside them."""
-    return [os.path.join(machine.dev, "accel", name) for name in _names(machine) if _sysfs(machine, name, "module_id")]
+    return [os.path.join(machine.dev, "accel", name) for name in _names(machine) if _module(machine, name) is not None]
 
 
 def _names(machine: Machine) -> list[str]:
     return [name for name in names(machine.dev, "accel") if name[:5] == "accel" and name[5:].isdecimal()]
 
 
-def _sysfs(machine: Machine, name: str, file: str) -> str:
-    text = read(machine.sys, "class/accel", name, "device", file)
-    return text if file != "module_id" or text.isdecimal() else ""
+def _module(machine: Machine, name: str) -> int | None:
+    return whole(read(machine.sys, "class/accel", name, "device/module_id"))
 
 
 def _pci(machine: Machine, name: str) -> str:
     try:
-        return normal_pci(_sysfs(machine, name, "pci_addr"))
+        return normal_pci(read(machine.sys, "class/accel", name, "device/pci_addr"))
     except ValueError:
         return ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, names, read, whole
 
 _GROUPS = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 # aws-neuron/aws-neuron-sdk, about-neuron/arch/neuron-features/logical-neuroncore-config.rst: devices of eight cores
 # (Trainium2 and newer) show them in pairs unless told otherwise, and only they can.
 _GROUPED, _DEFAULT = 8, 2
+_MOST = 1024  # cores of a device that are believed
 
 
 def find(machine: Machine) -> Found:
@@ -48,9 +49,9 @@ def _cores(machine: Machine, number: int) -> int:
 def _physical(machine: Machine, number: int) -> int:
     """``core_count``, which only root may read with a driver older than 2026, or the folders of the cores."""
     folder = os.path.join(machine.sys, "class/neuron_device", f"neuron{number}")
-    text = read(folder, "core_count")
-    if text.isdecimal() and len(text) <= 3:
-        return int(text)
+    said = whole(read(folder, "core_count"))
+    if said is not None and said <= _MOST:
+        return said
     return sum(name[:11] == "neuron_core" and name[11:].isdecimal() for name in names(folder))
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found, drm, opened
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, names, read, whole
 
 _TOPOLOGY = "class/kfd/kfd/topology/nodes"
 _OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime libhsakmt/include/hsakmt/hsakmttypes.h
-_DIGITS = 20  # of a 64-bit number
 
 
 def find(machine: Machine) -> Found:
@@ -56,5 +55,4 @@ def _memory(folder: str) -> int:
 def _property(folder: str, name: str) -> int:
     """A number of the file ``properties``; 0 where it is not said, as for what a CPU does not have."""
     pairs = (line.split() for line in read(folder, "properties").splitlines())
-    text = next((pair[1] for pair in pairs if pair[:1] == [name] and len(pair) == 2), "")
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+    return whole(next((pair[1] for pair in pairs if pair[:1] == [name] and len(pair) == 2), "")) or 0
