@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_audit, cli_cluster, cli_devices, cli_from, cli_receipt, cli_streams
+from k8sel import __version__, cli_audit, cli_cluster, cli_devices, cli_from, cli_receipt, cli_render, cli_streams
 from k8sel.errors import K8selError
 from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
@@ -180,22 +180,6 @@ def plan(
         show.plan(job_plan, output, door)
 
 
-def render(
-    files: Files,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="yaml or json.", autocompletion=completed("yaml", "json"))
-    ] = "yaml",
-    quiet: Quiet = False,
-) -> None:
-    """Print the Kubernetes objects; needs no cluster."""
-    from k8sel import api, yamlio
-
-    choice("-o", output, ("yaml", "json"))
-    objects = [item for job_plan in plans(read(files), quiet) for item in api.render(job_plan)]
-    cli_streams.utf8()
-    sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
-
-
 def run(
     file: File,
     nodes: Nodes = None,
@@ -267,7 +251,7 @@ COMMANDS = (
     schema,
     validate,
     plan,
-    render,
+    cli_render.render,
     run,
     docker,
     cli_devices.devices,

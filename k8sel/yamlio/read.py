@@ -78,19 +78,22 @@ def _child(node: _Node, part: str | int) -> tuple[_Node, _Node] | None:
     return (node.items[part], node.items[part]) if 0 <= part < len(node.items) else None
 
 
-def parse(text: bytes, file: str) -> tuple[Document, ...]:
-    """The documents of ``text``, empty ones left out. ``file`` is only named in places. Raises SpecError."""
-    composer = _Composer(file, _decode(text, file))
+def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
+    """The documents of ``text``, empty ones left out. ``file`` is only named in places. Raises SpecError.
+
+    ``times``: how often a job file's size it may have.
+    """
+    composer = _Composer(file, _decode(text, file, MAX_BYTES * times), MAX_NODES * times)
     roots = composer.roots()
     if composer.problems:
         raise SpecError(composer.problems)
     return tuple(Document(file, node.data, node) for node in roots)
 
 
-def _decode(text: bytes, file: str) -> str:
+def _decode(text: bytes, file: str, most: int) -> str:
     """``text`` as a string of characters that YAML allows."""
-    if len(text) > MAX_BYTES:
-        raise error(file, (1, 1), f"the file has {len(text)} bytes, and a job file has at most {MAX_BYTES}")
+    if len(text) > most:
+        raise error(file, (1, 1), f"the file has {len(text)} bytes, and at most {most} are read")
     if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in text[:4]:
         raise error(file, (1, 1), "this is UTF-16, UTF-32 or a binary file", "save it as UTF-8 text")
     try:
@@ -125,8 +128,9 @@ class _Parser(Protocol):
 class _Composer:
     """Walks the parser's events (libyaml's are made without recursion) and builds nodes, within the limits."""
 
-    def __init__(self, file: str, text: str) -> None:
+    def __init__(self, file: str, text: str, most: int) -> None:
         self.file = file
+        self.most = most
         self.text = text
         self.problems: list[Problem] = []
         self.nodes = 0
@@ -185,8 +189,8 @@ class _Composer:
 
     def _count(self, place: tuple[int, int], more: int) -> None:
         self.nodes += more
-        if self.nodes > MAX_NODES:
-            raise error(self.file, place, f"more than {MAX_NODES} values, aliases counted in full")
+        if self.nodes > self.most:
+            raise error(self.file, place, f"more than {self.most} values, aliases counted in full")
 
     def _alias(self, event: yaml.AliasEvent, place: tuple[int, int]) -> _Node:
         target = self.anchors.get(event.anchor or "")

@@ -56,7 +56,7 @@ BYTES = {
     "deep keys": (b"? " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
     "too large": (
         b"#" * (1 << 20) + b"\n",
-        "job.yaml:1:1: syntax: the file has 1048577 bytes, and a job file has at most 1048576.",
+        "job.yaml:1:1: syntax: the file has 1048577 bytes, and at most 1048576 are read.",
     ),
 }
 
