@@ -1,4 +1,4 @@
-"""The command that turns a command line into a job file. Starts nothing."""
+"""The command that turns a command line, or a manifest, into a job file. Starts nothing."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ def from_(
         str,
         typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]"),
     ] = "-",
+    manifest: Annotated[
+        str | None,
+        typer.Option("-f", "--file", help="A manifest instead: PyTorchJob, MPIJob, Job, Pod; - is standard input."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the program's.")] = None,
     image: Annotated[str | None, typer.Option(help="The container image, where the line names none.")] = None,
@@ -36,16 +40,20 @@ def from_(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a command line into a job file. Runs nothing; what it cannot carry over it names."""
+    """Turn a command line, or a manifest, into a job file. Runs nothing; what it cannot carry over it names."""
+    from k8sel import fromline, frommanifest
     from k8sel.accelerators import ROWS
     from k8sel.cli_streams import utf8
-    from k8sel.fromline import Asked, convert
 
     if accelerator is not None:
         choice("--accelerator", accelerator, tuple(ROWS))
-    source = text("-").decode("utf-8", "replace") if line == "-" else line
-    asked = Asked(file="<stdin>" if line == "-" else "<line>", name=name, image=image, accelerator=accelerator)
-    made, notes = convert(source, asked)
+    if manifest is not None and line != "-":
+        raise usage("a line and a manifest are two jobs", "one of the two")
+    given = manifest or line
+    source = line if manifest is None and line != "-" else text(given).decode("utf-8", "replace")
+    file = "<stdin>" if given == "-" else manifest or "<line>"
+    asked = fromline.Asked(file=file, name=name, image=image, accelerator=accelerator)
+    made, notes = (fromline if manifest is None else frommanifest).convert(source, asked)
     warn(notes, quiet)
     if output is not None:
         _write(output, made)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import CancellableStream
+from docker.utils.socket import SocketError
 from msgspec import Struct
 from msgspec.structs import replace
 from requests.exceptions import RequestException, Timeout
@@ -80,7 +81,7 @@ def run(containers: Sequence[Container], network: str | None, *, needs: str = ""
             left.enter_context(_signals(events))
             if network:
                 own = client.networks.create(network, check_duplicate=True, labels=dict(first.labels))
-                left.callback(_gone, own.remove)
+                left.callback(_remove, own.remove, f"docker network rm {network}")
             started: list[Made] = []
             for each in containers:
                 made, output = _start(client, each, left, quiet)
@@ -124,7 +125,7 @@ def _check_user(client: DockerClient, container: Container) -> None:
     """As the kubelet: kubernetes/kubernetes pkg/kubelet/kuberuntime/security_context_others.go, verifyRunAsNonRoot."""
     if not container.not_root:
         return
-    user = (client.images.get(container.image).attrs["Config"].get("User") or "root").partition(":")[0]
+    user = ((client.images.get(container.image).attrs["Config"] or {}).get("User") or "root").partition(":")[0]
     if user.isdecimal() and int(user) != 0:
         return
     why = (
@@ -141,7 +142,7 @@ def _check_user(client: DockerClient, container: Container) -> None:
 def _start(client: DockerClient, container: Container, left: contextlib.ExitStack, quiet: bool) -> tuple[Made, _Output]:
     """A container that runs, to be removed with ``left``, and all that it says."""
     made = client.containers.create(**arguments(container))
-    left.callback(_remove, made)
+    left.callback(_remove, functools.partial(made.remove, force=True, v=True), f"docker rm -f {container.name}")
     output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
     left.callback(_hang_up, output)
     try:
@@ -230,12 +231,12 @@ def _stop(containers: list[Made]) -> None:
         thread.join()
 
 
-def _remove(made: Made) -> None:
-    """The container, whatever it does. A daemon may refuse while it is still busy with the container's end."""
+def _remove(remove: Callable[[], object], by_hand: str) -> None:
+    """Removes it, whatever it does. A daemon may refuse while it is still busy with a container's end."""
     said = ""
     for pause in REMOVE_AGAIN_AFTER:
         try:
-            made.remove(force=True, v=True)
+            remove()
         except NotFound:
             return
         except (Timeout, KeyboardInterrupt) as error:
@@ -246,7 +247,7 @@ def _remove(made: Made) -> None:
             time.sleep(pause)
         else:
             return
-    print(f"k8sel: container {made.name} may be left ({said}): docker rm -f {made.name}", file=sys.stderr)
+    print(f"k8sel: a part of the job may be left ({said}): {by_hand}", file=sys.stderr)
 
 
 def _gone(act: Callable[[], object]) -> None:
@@ -269,7 +270,7 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
         said = _brief(error)
         way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in said.lower()), "")
         raise ContainersError(f"k8sel: the Docker daemon refused: {said.rstrip('.')}.{way}") from None
-    except RequestException as error:
+    except (RequestException, SocketError) as error:
         raise ContainersError(f"k8sel: the Docker daemon went away: {_brief(error)}. Hint: see its log") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterable
 
 Piece = tuple["bytes | None", "bytes | None"]  # of its output, and of its complaints
@@ -36,4 +37,7 @@ def _writer(descriptor: int, prefix: bytes) -> Callable[..., None]:
 def _write(descriptor: int, data: bytes) -> None:
     """Past Python's buffers: a reader that does not read must not keep this process from its end by their lock."""
     while data:
-        data = data[os.write(descriptor, data) :]
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:  # a terminal or pipe that another program has set so
+            select.select([], [descriptor], [])

@@ -49,7 +49,7 @@ def _shm_on_disk(manifest: Manifest) -> Iterator[Found]:
 def _restarts_one(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "PyTorchJob" else ():
         policy = manifest.get("spec", "pytorchReplicaSpecs", pods.role, "restartPolicy")
-        if policy in (None, "OnFailure", "Always"):
+        if policy in (None, "OnFailure", "Always") and not manifest.get("spec", "elasticPolicy"):
             yield (
                 (*pods.path, "restartPolicy"),
                 f"restartPolicy of {pods.role} is {policy or 'not there, so OnFailure'}",

@@ -21,6 +21,8 @@ class Draft:
     text: str
     file: str
     env: dict[str, Word] = field(default_factory=dict)  # variables of the program, with their values
+    read_elsewhere: list[dict[str, Any]] = field(default_factory=list)  # variables with a valueFrom
+    group: tuple[int, int] | None = None  # nodes and ranks of each, where something beside the line says them
     in_container: bool = False  # behind `docker run`: its devices are all there are
     fields: dict[FieldPath, Any] = field(default_factory=dict)
     sources: dict[FieldPath, Word] = field(default_factory=dict)  # field -> the word that says it

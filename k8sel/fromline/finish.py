@@ -55,7 +55,8 @@ def written(draft: Draft, row: Row, asked: Asked) -> str:
     draft.fields[("spec", "launcher")] = draft.launcher
     draft.fields[("spec", "command")] = [word.text for word in draft.command]
     draft.sources |= {("spec", "command", index): word for index, word in enumerate(draft.command)}
-    fields = {**draft.fields, ("spec", "env"): [{"name": name, "value": value} for name, value in _values(draft)]}
+    env = [*({"name": name, "value": value} for name, value in _values(draft)), *draft.read_elsewhere]
+    fields = {**draft.fields, ("spec", "env"): env}
     try:
         text = _text(fields)
         api.check(load(text.encode(), asked.file)[0])
@@ -113,6 +114,8 @@ def _processes(draft: Draft, processes: int | None, devices: int | None) -> None
     if not LAUNCHERS[draft.launcher].per_device:
         return
     if processes is None and not devices:
+        if draft.problems:  # a number that is refused already
+            return
         message = "how many processes a node has is not in the line: the launcher would count the machine's devices"
         draft.refuse(word, message, "write the number, or a mask that names the devices")
     elif processes is not None and processes != devices:

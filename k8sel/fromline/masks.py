@@ -14,7 +14,7 @@ from k8sel.rules.common import bare, numbers, quote
 
 _IDENTIFIER = re.compile(r"[A-Z]+-[0-9A-Za-z/-]+")  # a UUID, or the beginning of one
 _EVERYTHING = ("all",)
-_NOTHING = ("none", "void", "")
+NOTHING = ("none", "void", "")
 HOST_NUMBERS = "k8sel finds the devices' UUIDs itself: on a cluster the device plugin picks the devices"
 
 
@@ -73,7 +73,7 @@ def _row(draft: Draft, owned: Mapping[str, Word], forced: str | None) -> Row:
 
 
 def _names_devices(row: Row, name: str, word: Word) -> bool:
-    return name not in row.order_env and word.text not in (*_NOTHING, row.mask_hide.get(name, ""))
+    return name not in row.order_env and word.text not in (*NOTHING, row.mask_hide.get(name, ""))
 
 
 def _exposure(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
@@ -91,7 +91,7 @@ def _exposure(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
 
 def expose(draft: Draft, row: Row, word: Word, name: str) -> None:
     """``word`` lists the host's devices that enter the container."""
-    if word.text in _NOTHING:
+    if word.text in NOTHING:
         draft.exposed = ()
         return
     choice = _chosen(draft, row, word, word.text.split(","), name)
@@ -168,7 +168,9 @@ def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
         devices = _sorted(draft, row, word, devices, name)
     draft.put((*path, "devices"), devices, word)
     if devices:
-        draft.put((*path, "count"), max(devices) + 1, word)
+        asked = draft.fields.get((*path, "count"), 0)
+        if asked <= max(devices):
+            draft.put((*path, "count"), max(devices) + 1, word)
         _counting(draft, row, word)
     return None
 

@@ -133,6 +133,9 @@ def _binding(draft: Draft, kept: Kept) -> None:
 
 def _place(draft: Draft, kept: Kept, program: Word) -> None:
     """Nodes, and the ranks of each."""
+    if draft.group:
+        _set(draft, draft.group[0], (program, draft.group[1]))
+        return
     total, per_node = _number(draft, kept.last("-n")), _per_node(draft, kept)
     hosts, file = kept.last("--host"), kept.last("--hostfile")
     variables = [draft.env.pop(name) for name in _HOSTFILES if name in draft.env]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from k8sel.audit import TRAPS, Trap, audit
@@ -78,6 +78,7 @@ def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return [below for key, value in items for below in ((*path, key), *_paths(value, (*path, key)))]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SHOWN + CLEAN), st.data())
 def test_a_manifest_of_any_form_is_no_fault(case: Path, data: st.DataObject) -> None:
     manifest = copy.deepcopy(yaml.safe_load(case.read_text()))
@@ -89,7 +90,7 @@ def test_a_manifest_of_any_form_is_no_fault(case: Path, data: st.DataObject) -> 
         part: Any = manifest
         for key in above:
             part = part[key]
-        part[last] = data.draw(st.sampled_from(ODD))
+        part[last] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
     text = json.dumps(manifest).encode()
     findings, objects = audit(text, "odd.yaml")
 

@@ -71,6 +71,32 @@ def test_a_refusal_is_a_message_and_status_2() -> None:
     assert result.stderr.endswith("\n             ^\n")
 
 
+def test_a_manifest_is_read_from_a_file_or_from_standard_input() -> None:
+    manifest = Path(__file__).parents[1] / "audit" / "cases" / "no-shared-memory" / "clean.yaml"
+    by_name, piped = k8sel("from", "-f", str(manifest)), k8sel("from", "-f", "-", text=manifest.read_text())
+
+    assert (by_name.returncode, by_name.stderr) == (0, "")
+    assert "launcher: torchrun\n  nodes: 4\n" in by_name.stdout
+    assert piped.stdout == by_name.stdout
+    assert k8sel("validate", "-", text=by_name.stdout).returncode == 0
+
+
+def test_a_line_and_a_manifest_are_one_too_many() -> None:
+    result = k8sel("from", "-f", "job.yaml", LINE)
+
+    assert (result.returncode, "a line and a manifest are two jobs" in result.stderr) == (2, True)
+
+
+def test_a_manifests_problem_is_where_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("kind: Pod\nspec:\n  containers:\n  - command: [torchrun, --nproc-per-node=x, t.py]\n")
+    result = k8sel("from", "-f", str(file))
+
+    assert result.returncode == 2
+    assert result.stderr.startswith(f'{file}:4:25: invalid: --nproc-per-node is "x", not a number from 1 on')
+    assert result.stderr.split("\n")[2].index("^") == 28
+
+
 def test_an_unknown_accelerator_is_refused_with_the_known_ones() -> None:
     result = k8sel("from", "-a", "cuda2", LINE)
 

@@ -1,0 +1,45 @@
+"""What containers say, as it is copied: whole, in whole lines where there are several, to readers of any speed."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from k8sel import copied
+
+
+@pytest.fixture
+def out(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The end that a reader has of what goes to standard output; the other end does not wait."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    monkeypatch.setattr(copied, "OUT", writer)
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("pieces", "prefix", "expected"),
+    [
+        ([b"a", b"b\nc"], b"", b"ab\nc"),
+        ([b"a", b"b\nc"], b"n: ", b"n: ab\nn: c\n"),
+        ([b"a\n", None, b"\n"], b"n: ", b"n: a\nn: \n"),
+        ([], b"n: ", b""),
+    ],
+)
+def test_pieces_and_lines(out: int, pieces: list[bytes | None], prefix: bytes, expected: bytes) -> None:
+    copied.copy(((piece, None) for piece in pieces), prefix)
+    os.close(copied.OUT)
+    assert os.read(out, 100) == expected
+
+
+def test_a_pipe_that_does_not_wait_loses_nothing(out: int) -> None:
+    whole = b"x" * 300_000  # more than any pipe holds
+    writing = threading.Thread(target=copied.copy, args=([(whole, None)], b""))
+    writing.start()
+    read = b""
+    while len(read) < len(whole):
+        read += os.read(out, 65536)
+    writing.join()
+    assert read == whole
