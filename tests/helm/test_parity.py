@@ -16,6 +16,7 @@ from helm.job_files import job_files
 from helm.rendering import CHART, Renderer, comparable, rendered
 from k8sel import yamlio
 
+PARTS = 4  # of the drawn files, for as many processes
 MPI_JOB = (goldens.CASES / "mpirun-openmpi" / "job.yaml").read_text()
 
 
@@ -28,13 +29,14 @@ def test_helm_k8sel_and_the_golden_agree(case: str, renderer: Renderer) -> None:
     assert comparable(helm) == comparable(k8sel) == comparable(golden)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @settings(
-    max_examples=2000 if machine.required() else 200,
+    max_examples=(2000 if machine.required() else 200) // PARTS,
     phases=[Phase.generate, Phase.shrink],  # to explain a difference takes a minute more, and says little
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(job=job_files())
-def test_helm_and_k8sel_agree_on_any_valid_file(job: dict[str, Any], renderer: Renderer) -> None:
+def test_helm_and_k8sel_agree_on_any_valid_file(part: int, job: dict[str, Any], renderer: Renderer) -> None:
     text = yamlio.dump([job])
     helm, k8sel = comparable(renderer.render(text)), comparable(rendered(text))
 
