@@ -218,6 +218,7 @@ dist.all_reduce(total)
 mask = os.environ["CUDA_VISIBLE_DEVICES"]
 line = f"rank {dist.get_rank()} of {dist.get_world_size()} on {os.uname().nodename}: {total.item():g} {mask}"
 os.write(1, f"{line}\\n".encode())  # at once: two processes share the pipe
+dist.destroy_process_group()  # or its threads may outlive the interpreter, which aborts then
 """
 
 

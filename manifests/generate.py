@@ -1,0 +1,230 @@
+"""Writes the gallery from its job files: `python manifests/generate.py`. A test only compares.
+
+NAME/pytorchjob.yaml or mpijob.yaml    the job's object, as `k8sel render` prints it
+NAME/kustomization.yaml, README.md     how it is started, and what it is for
+entrypoint/                            what every job brings into its containers: a kustomize component, since no file
+                                       of a kustomization may lie above its folder; it names the ConfigMap by its hash
+README.md                              all of them
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from k8sel import api, brought, names, yamlio
+from k8sel.cluster.kinds import JOB_KINDS
+from k8sel.plan import JobPlan
+
+HERE = Path(__file__).parent
+JOB = "job.yaml"
+COMPONENT = "entrypoint"
+CONFIG_MAP = "k8sel-entrypoint"
+POD_TEMPLATES = {  # where kustomize finds the name of the ConfigMap; it knows Kubernetes' own kinds only
+    "PyTorchJob": ["spec/pytorchReplicaSpecs/Master", "spec/pytorchReplicaSpecs/Worker"],
+    "MPIJob": ["spec/mpiReplicaSpecs/Launcher", "spec/mpiReplicaSpecs/Worker"],
+}
+
+
+class Situation(NamedTuple):
+    """What a person looks for; everything else is read from the job file."""
+
+    purpose: str
+    needs: str  # beside the operator and the devices
+    change: str
+
+
+SITUATIONS = {
+    "one-node": Situation(
+        "One node, four GPUs, one process each (torchrun, DistributedDataParallel).",
+        "an image with torch and the program",
+        "`count` for more GPUs of the node",
+    ),
+    "ordered-subset": Situation(
+        "Chosen GPUs of a node in a chosen order: local rank 0 gets the third, local rank 1 the first.",
+        "an image with torch and the program",
+        "`devices`: positions in what the node hands over, in the order of the ranks; `count` above the largest",
+    ),
+    "two-nodes": Situation(
+        "Two nodes of four GPUs, eight processes (torchrun).",
+        "an image with torch and the program, nodes that reach each other",
+        "`nodes` and `count`",
+    ),
+    "mpi-on-cpu": Situation(
+        "An MPI program on the CPUs of two nodes, four ranks each, four threads a rank (Open MPI).",
+        "an image with Open MPI, sshd and the program",
+        "`processesPerNode` and `threadsPerProcess`, whose product is the node's `cpu`; the MPI's `implementation`",
+    ),
+    "intel-xpu": Situation(
+        "Two Intel GPUs of one node, one process each.",
+        "an image with torch for XPU",
+        "`resource: gpu.intel.com/xe` where the driver is xe; `isolation: process` for an order of your own",
+    ),
+    "gaudi": Situation(
+        "Eight Gaudi modules of one node, one process each, with the huge pages of the vendor's guide.",
+        "an image with torch for Gaudi, and huge pages on the node",
+        "`count`, with memory and huge pages in proportion",
+    ),
+    "amd": Situation(
+        "Eight AMD GPUs of one node, one process each.",
+        "an image with torch for ROCm",
+        "`count`, or `devices` for an order",
+    ),
+    "mig": Situation(
+        "One slice of a partitioned NVIDIA GPU (MIG) for one process.",
+        "a node with MIG in the plugin's mixed strategy, an image with the program",
+        "`resource`: another profile, as `kubectl describe node` names it",
+    ),
+    "no-accelerator": Situation(
+        "Four processes on one node's CPUs, as a user that is not root; no device, and every vendor's hidden.",
+        "an image with torch and the program, which runs as any user",
+        "`processesPerNode` and `threadsPerProcess`, whose product is the node's `resources.cpu`",
+    ),
+    "accelerate": Situation(
+        "Hugging Face's `accelerate launch` on two nodes of four GPUs, with data from a claim.",
+        "an image with accelerate, a PersistentVolumeClaim named data that two nodes can mount",
+        "`claimName`, and the program's own options in `command`",
+    ),
+    "deepspeed": Situation(
+        "DeepSpeed on two nodes of four GPUs; torchrun starts it, so that every process has the device of its rank.",
+        "an image with deepspeed and zero3.json beside the program, which reads LOCAL_RANK",
+        "`nodes` and `count`; what ZeRO does stands in zero3.json",
+    ),
+    "queue": Situation(
+        "A job that waits in Kueue's queue until all of its nodes can start.",
+        "Kueue with a LocalQueue named team-queue in the namespace, an image with torch and the program",
+        "`queue`, and the limits in `policy`",
+    ),
+}
+
+
+def files() -> dict[str, bytes]:
+    """File name -> what it has to hold; the archive apart (``archive_is_current``)."""
+    written = {"README.md": _index()}
+    written.update(_component())
+    for name in SITUATIONS:
+        for file, text in _folder(name).items():
+            written[f"{name}/{file}"] = text
+    return {name: text.encode() for name, text in written.items()}
+
+
+def archive_is_current() -> bool:
+    """Whether the zipapp has the members of today's; the bytes between them are each zlib's own."""
+    file = HERE / COMPONENT / brought.ARCHIVE
+    return file.exists() and _members(file.read_bytes()) == _members(brought.archive())
+
+
+def _folder(name: str) -> dict[str, str]:
+    (job,) = api.load((HERE / name / JOB).read_bytes(), f"{name}/{JOB}")
+    plan = api.plan(job)
+    (item,) = [each for each in api.render(plan) if each["kind"] != "ConfigMap"]
+    file = f"{plan.target.lower()}.yaml"
+    return {
+        file: yamlio.dump([_renamed(item)]),
+        "kustomization.yaml": yamlio.dump(
+            [_kustomization("Kustomization", resources=[file], components=["../entrypoint"])]
+        ),
+        "README.md": _page(name, plan),
+    }
+
+
+def _renamed(part: Any) -> Any:  # noqa: ANN401
+    """The object with the component's name for the ConfigMap, which kustomize completes."""
+    if isinstance(part, list):
+        return [_renamed(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    made = {key: _renamed(value) for key, value in part.items()}
+    return {**made, "configMap": {"name": CONFIG_MAP}} if made.get("name") == "k8sel" and "configMap" in made else made
+
+
+def _component() -> dict[str, str]:
+    """The ConfigMap, and where a job names it."""
+    generator = {
+        "name": CONFIG_MAP,
+        "files": [brought.SCRIPT, brought.ARCHIVE],
+        "options": {"immutable": True, "labels": {names.LABEL_MANAGED_BY: names.MANAGER}},
+    }
+    fields = [
+        {"path": f"{template}/template/spec/volumes/configMap/name", "kind": kind}
+        for kind, templates in POD_TEMPLATES.items()
+        for template in templates
+    ]
+    reference = {"nameReference": [{"kind": "ConfigMap", "version": "v1", "fieldSpecs": fields}]}
+    api_version = "kustomize.config.k8s.io/v1alpha1"
+    made = _kustomization("Component", api_version, configMapGenerator=[generator], configurations=["names.yaml"])
+    return {
+        f"{COMPONENT}/kustomization.yaml": yamlio.dump([made]),
+        f"{COMPONENT}/names.yaml": yamlio.dump([reference]),
+        f"{COMPONENT}/{brought.SCRIPT}": brought.script(),
+    }
+
+
+def _kustomization(
+    kind: str, api_version: str = "kustomize.config.k8s.io/v1beta1", **fields: list[Any]
+) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, **fields}
+
+
+def _page(name: str, plan: JobPlan) -> str:
+    """Five lines."""
+    situation, kind = SITUATIONS[name], JOB_KINDS[plan.target]
+    return f"""# {name}
+{situation.purpose}
+- **Needs** the {kind.operator} ({plan.target}); {_nodes(plan)}; {situation.needs}.
+- **Run** `kubectl apply -k manifests/{name}`, or `k8sel apply --wait manifests/{name}/{JOB}`; then `k8sel logs {name}`.
+- **Change** `image` and `command`; {situation.change}. [How](../README.md#to-change-one).
+"""
+
+
+def _nodes(plan: JobPlan) -> str:
+    """What the nodes have to have."""
+    number = "one node" if len(plan.nodes) == 1 else f"{len(plan.nodes)} nodes, each"
+    asked = plan.container["resources"]["limits"]
+    return f"{number} with {', '.join(f'{amount} {what}' for what, amount in asked.items())}"
+
+
+def _index() -> str:
+    rows = "".join(f"| [{name}]({name}) | {each.purpose} |\n" for name, each in SITUATIONS.items())
+    return f"""# Manifests to start from
+
+One folder a situation: its job file, the object that k8sel makes of it, and what it needs.
+Written by `python manifests/generate.py` from the job files.
+
+| folder | what for |
+|---|---|
+{rows}
+## To change one
+
+Image and program are stand-ins. With k8sel, copy `{JOB}`, change it, and `k8sel apply {JOB}`: everything that has to
+agree with the change is made anew. Without it, `kubectl apply -k` takes a folder as it is, and a number that you change
+in the object has to be changed wherever it stands: requests, processes, and `K8SEL_EXPECT`, which the check in the
+container compares with what it finds.
+
+`entrypoint/` is that check. Every job mounts it from a ConfigMap whose name has its hash. Jobs of one namespace share
+it, so end one of them by `k8sel delete NAME` or `kubectl delete pytorchjob NAME`, not by `kubectl delete -k`.
+"""
+
+
+def _members(archive: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(BytesIO(archive)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def main() -> None:
+    """Writes all of them, and says which are new."""
+    written = files()
+    if not archive_is_current():
+        written[f"{COMPONENT}/{brought.ARCHIVE}"] = brought.archive()
+    for name, content in written.items():
+        file = HERE / name
+        if not file.exists() or file.read_bytes() != content:
+            file.write_bytes(content)
+            print(f"manifests/{name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
