@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 from cluster import machine
@@ -30,7 +31,13 @@ def unavailable(reason: str) -> NoReturn:
 
 
 def pytest_configure() -> None:
-    """The signals as a terminal leaves them: a shell starts what runs in the background with some of them ignored."""
+    _settle_signals()
+    hypothesis.settings.register_profile("k8sel", deadline=None)  # how busy the machine is, is not the question
+    hypothesis.settings.load_profile("k8sel")
+
+
+def _settle_signals() -> None:
+    """As a terminal leaves them: a shell starts what runs in the background with some of them ignored."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)

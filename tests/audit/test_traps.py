@@ -78,7 +78,7 @@ def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return [below for key, value in items for below in ((*path, key), *_paths(value, (*path, key)))]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SHOWN + CLEAN), st.data())
 def test_a_manifest_of_any_form_is_no_fault(case: Path, data: st.DataObject) -> None:
     manifest = copy.deepcopy(yaml.safe_load(case.read_text()))

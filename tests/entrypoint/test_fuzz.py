@@ -196,7 +196,7 @@ def machines(draw: some.DrawFn) -> dict[str, bytes | str]:
     return {path: draw(texts | texts | some.sampled_from(others[path])) for path in sorted(paths)}
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=machines(),
     variables=some.dictionaries(

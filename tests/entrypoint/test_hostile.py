@@ -14,9 +14,10 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
+from cluster.client import await_
 from entrypoint.machines import Box, Gpu, devices, left_over, uuid
 from k8sel.entrypoint import byhand, protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
@@ -32,7 +33,6 @@ VALUES = some.recursive(
 FIELDS = some.dictionaries(some.sampled_from([protocol._camel(name) for name in Expectation.__annotations__]), VALUES)
 
 
-@settings(deadline=None)  # how busy the machine is, is not the question
 @given(FIELDS)
 def test_an_expectation_of_wrong_kinds(fields: dict[str, Any]) -> None:
     text = json.dumps({"version": 1, "accelerator": "cuda", "devices": [0], **fields})
@@ -40,14 +40,12 @@ def test_an_expectation_of_wrong_kinds(fields: dict[str, Any]) -> None:
         assert isinstance(protocol.parse(text), Expectation)
 
 
-@settings(deadline=None)
 @given(some.text())
 def test_an_expectation_of_any_text(text: str) -> None:
     with pytest.raises(ValueError, match="K8SEL_EXPECT is not"):
         protocol.parse(text)
 
 
-@settings(deadline=None)
 @given(some.dictionaries(some.sampled_from(["COUNT", "DEVICES", "ORDER", "PRODUCT", "MEMORY", "CHECK"]), some.text()))
 def test_any_text_by_hand(values: dict[str, str]) -> None:
     environ = {"K8SEL_ACCELERATOR": "cuda", **{f"K8SEL_{name}": value for name, value in values.items()}}
@@ -229,9 +227,7 @@ def test_sigterm_while_the_driver_hangs_ends_both(nvml_box: Box) -> None:
     environ = nvml_box.environ(devices(0, count=3), {"FAKE_NVML_HANG": "1"})
     started = subprocess.Popen(words, env=environ)
     mine = [str(nvml_box.entrypoint), "sleep 77"]
-    while len(left_over(mine)) < 2:  # the child that asks the driver
-        time.sleep(0.02)
+    await_(lambda: len(left_over(mine)) == 2, what="child that asks the driver")
     started.terminate()
-    assert started.wait(2) == -signal.SIGTERM
-    time.sleep(0.2)
-    assert not left_over(mine)
+    assert started.wait(10) == -signal.SIGTERM
+    await_(lambda: not left_over(mine), timeout=10, what="end of the child")

@@ -28,7 +28,7 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(LINES | SPACED | st.text())
 def test_any_text_is_a_valid_job_file_or_is_refused(text: str) -> None:
     try:
@@ -39,7 +39,7 @@ def test_any_text_is_a_valid_job_file_or_is_refused(text: str) -> None:
     assert all(note.location and note.location.line <= text.count("\n") + 1 for note in notes)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(WORDS)
 def test_a_programs_words_arrive_as_they_are(arguments: list[str]) -> None:
     words = ["--", *arguments]
@@ -47,7 +47,7 @@ def test_a_programs_words_arrive_as_they_are(arguments: list[str]) -> None:
     assert yaml.safe_load(made)["spec"]["command"] == ["python", "t.py", *words]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(st.sampled_from("ab \t'\"\\=-,:"), max_size=30))
 def test_words_are_those_of_a_posix_shell(text: str) -> None:
     """By shlex, which knows quotes and backslashes, and nothing to fill in."""
@@ -83,7 +83,7 @@ def test_bytes_that_are_no_text_are_refused_and_not_a_fault() -> None:
     assert ended.stderr.decode().startswith("<stdin>:1:13: invalid: a byte that is no UTF-8 text is in the line")
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 64), st.permutations(range(5)))
 def test_a_masks_order_is_the_jobs(processes: int, devices: list[int]) -> None:
     chosen = devices[: 1 + processes % 5]

@@ -226,7 +226,7 @@ def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return [below for key, value in items for below in ((*path, key), *_paths(value, (*path, key)))]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(MANIFESTS), st.data())
 def test_a_manifest_of_any_form_is_a_valid_job_file_or_is_refused(case: Path, data: st.DataObject) -> None:
     changed = copy.deepcopy(yaml.safe_load(case.read_text()))

@@ -30,7 +30,6 @@ def test_helm_k8sel_and_the_golden_agree(case: str, renderer: Renderer) -> None:
 
 @settings(
     max_examples=2000 if machine.required() else 200,
-    deadline=None,
     phases=[Phase.generate, Phase.shrink],  # to explain a difference takes a minute more, and says little
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -75,7 +75,6 @@ def test_a_contradiction_is_refused_in_the_same_words(name: str, renderer: Rende
 
 @settings(
     max_examples=500 if machine.required() else 100,
-    deadline=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )

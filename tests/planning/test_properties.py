@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel import api, env, names, planner, yamlio
@@ -68,7 +68,6 @@ def test_ranks_are_all_there_once(job: JobFile, door: str) -> None:
     assert plan.world_size == len(plan.nodes) * plan.processes_per_node
 
 
-@settings(deadline=None)  # the first one puts the entrypoint's archive together
 @given(jobs())
 def test_rendering_is_repeatable_and_leaves_the_plan_alone(job: JobFile) -> None:
     plan = planner.plan(default(job), sha256="0" * 64)

@@ -158,7 +158,7 @@ def _loaded(text: bytes) -> tuple[tuple[Job, ...], tuple[Problem, ...]]:
         return (), error.problems
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(GOOD + BAD), st.data())
 def test_a_changed_file_gives_jobs_or_problems(text: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
@@ -207,7 +207,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.sampled_from(GOOD), st.lists(VALUES, min_size=1, max_size=3), st.data())
 def test_any_value_in_any_place_gives_jobs_or_problems(text: bytes, values: list[Any], data: st.DataObject) -> None:
     whole = parse(text, "x")[0].data
