@@ -77,6 +77,7 @@ def values_schema() -> dict[str, Any]:
     made = schema(mark_nullable=True)
     parts: dict[str, Any] = {name: _draft_7(part) for name, part in made["$defs"].items()}
     parts["Metadata"]["required"].remove("name")
+    parts["Metadata"]["properties"]["name"] = _with_null(parts["Metadata"]["properties"]["name"])
     whole = parts.pop("JobFile")
     whole["properties"]["global"] = {"description": "Helm's own; not read.", "type": "object"}
     return {

@@ -42,3 +42,18 @@ def test_a_value_on_the_command_line_is_the_same_as_in_the_file(helm: Path) -> N
     text["spec"]["nodes"] = 3
 
     assert comparable(list(yaml.safe_load_all(done.stdout))) == comparable(rendered(yamlio.dump([text])))
+
+
+def test_a_name_that_makes_a_pods_too_long_is_refused_with_the_length_that_fits(helm: Path) -> None:
+    nodes = ["--set", "metadata.name=null", "--set", "spec.nodes=102"]
+    done = run(helm, "template", "a" * 53, CHART, "-f", JOB, *nodes)
+
+    assert done.returncode != 0
+    assert "would have 64 characters, and 63 are allowed. Hint: at most 52 characters" in done.stderr
+
+
+def test_a_release_name_that_is_no_jobs_name_is_refused(helm: Path) -> None:
+    done = run(helm, "template", "1.a", CHART, "-f", JOB, "--set", "metadata.name=null")
+
+    assert done.returncode != 0
+    assert 'metadata.name: invalid: "1.a"' in done.stderr

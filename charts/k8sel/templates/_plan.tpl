@@ -14,7 +14,7 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- $rows := include "k8sel.table" (list . "accelerators.json") | mustFromJson -}}
 {{- $mpis := include "k8sel.table" (list . "mpi.json") | mustFromJson -}}
 {{- $metadata := deepCopy (default dict .Values.metadata) -}}
-{{- include "k8sel.default" (list $metadata "name" .Release.Name) -}}
+{{- if not $metadata.name }}{{ $_ := set $metadata "name" .Release.Name }}{{ end -}}
 {{- $document := dict "apiVersion" $facts.apiVersion "kind" $facts.kind "metadata" $metadata "spec" .Values.spec -}}
 {{- $sha256 := toRawJson $document | sha256sum -}}
 {{- $spec := deepCopy .Values.spec -}}
