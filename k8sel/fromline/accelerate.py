@@ -98,6 +98,8 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     torchrun.restarts(draft, kept.last("--max-restarts"))
     threads(draft, kept.last("--num-cpu-threads-per-process"))
     torchrun.script(draft, kept)
+    if draft.processes != 1:  # one is started without an agent
+        torchrun.agents_words(draft)
     _variables(draft, kept)
 
 
