@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CLUSTER := tests/cluster
 
-.PHONY: demo test lint unit gpu cluster cluster-down bench clean
+.PHONY: demo test lint unit gpu cluster cluster-down bench dist clean
 
 # Made once, and again when what it is made from changes.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -48,6 +48,10 @@ cluster-down:
 bench: $(VENV)/.installed
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/entrypoint_start.py
+
+# Wheel, sdist, zipapp, chart, and the images where a Docker daemon answers.
+dist: $(VENV)/.installed
+	$(BIN)/python release/build.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from k8sel.cli_cluster import Context, Namespace, connected
 from k8sel.options import Quiet, choice, text, usage, warn
 
 
@@ -24,7 +25,11 @@ def from_(
     ] = "-",
     manifest: Annotated[
         str | None,
-        typer.Option("-f", "--file", help="A manifest instead: PyTorchJob, MPIJob, Job, Pod; - is standard input."),
+        typer.Option(
+            "-f",
+            "--file",
+            help="A manifest instead: a file, - for standard input, or KIND/NAME of one that the cluster has.",
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the program's.")] = None,
@@ -38,6 +43,8 @@ def from_(
             autocompletion=_rows,
         ),
     ] = None,
+    namespace: Namespace = None,
+    context: Context = None,
     quiet: Quiet = False,
 ) -> None:
     """Turn a command line, or a manifest, into a job file. Runs nothing; what it cannot carry over it names."""
@@ -49,9 +56,10 @@ def from_(
         choice("--accelerator", accelerator, tuple(ROWS))
     if manifest is not None and line != "-":
         raise usage("a line and a manifest are two jobs", "one of the two")
-    given = manifest or line
-    source = line if manifest is None and line != "-" else text(given).decode("utf-8", "replace")
-    file = "<stdin>" if given == "-" else manifest or "<line>"
+    if manifest is not None:
+        source, file = _manifest(manifest, context, namespace)
+    else:
+        source, file = (_text("-"), "<stdin>") if line == "-" else (line, "<line>")
     asked = fromline.Asked(file=file, name=name, image=image, accelerator=accelerator)
     made, notes = (fromline if manifest is None else frommanifest).convert(source, asked)
     warn(notes, quiet)
@@ -60,6 +68,22 @@ def from_(
         return
     utf8()
     sys.stdout.write(made)
+
+
+def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[str, str]:
+    """A manifest's text, and how it is called: a file's, or a cluster's object."""
+    from k8sel.cluster import objects
+
+    wanted = objects.named(named)
+    if wanted is None or Path(named).exists():
+        return _text(named), "<stdin>" if named == "-" else named
+    from k8sel import yamlio
+
+    return yamlio.dump([objects.read(connected(context, namespace), *wanted)]), named
+
+
+def _text(file: str) -> str:
+    return text(file).decode("utf-8", "replace")
 
 
 from_.__name__ = "from"  # a word of Python's, which no function can be called where it is defined

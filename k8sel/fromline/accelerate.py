@@ -68,7 +68,10 @@ TABLE = (
     Option(
         "--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="this starts machines of a cloud", hint="leave it out"
     ),
-    Option("--deepspeed-config-file", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
+    Option("--fsdp-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_FSDP")),
+    Option("--megatron-lm-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_MEGATRON_LM")),
+    Option("--deepspeed-* --offload-* --zero3-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
+    Option("--fp8-* --parallelism-config-* --dynamo-use-*", refuse=_VARIABLES, hint="env: the variable that it sets"),
     Option("--zero-stage", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
@@ -95,6 +98,8 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     torchrun.restarts(draft, kept.last("--max-restarts"))
     threads(draft, kept.last("--num-cpu-threads-per-process"))
     torchrun.script(draft, kept)
+    if draft.processes != 1:  # one is started without an agent
+        torchrun.agents_words(draft)
     _variables(draft, kept)
 
 

@@ -15,7 +15,7 @@ from k8sel.rules.common import bare, did_you_mean
 class Option(Struct, frozen=True):
     """An option and what becomes of it: kept for the launcher's own module, noted, refused, or needless."""
 
-    names: str  # separated by spaces; the first is the one that is looked up
+    names: str  # separated by spaces; the first is the one that is looked up; a * at the end stands for any
     takes: int = 1  # words behind it; -1: NAME=VALUE, or NAME VALUE
     note: str = ""  # why it is not carried over
     hint: str = ""
@@ -109,8 +109,9 @@ def _options(index: Mapping[str, Option], words: Sequence[Word], draft: Draft, s
 
 def _look_up(index: Mapping[str, Option], name: str, style: Style) -> Option | None:
     normal = _normal(name)
-    if normal in index or not style.abbreviates or not name.startswith("--"):
-        return index.get(normal)
+    family = next((index[each] for each in index if each.endswith("*") and normal.startswith(each[:-1])), None)
+    if normal in index or family or not style.abbreviates or not name.startswith("--"):
+        return index.get(normal, family)
     longer = {index[each].names: index[each] for each in index if each.startswith(normal)}
     return next(iter(longer.values())) if len(longer) == 1 else None
 

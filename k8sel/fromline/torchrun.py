@@ -6,7 +6,11 @@ option wins.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from string import Template
+
+from msgspec.structs import replace
 
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.options import Given, Kept, Option, read
@@ -52,6 +56,7 @@ TABLE = (
     Option("--use-env", takes=0),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
+_LOCAL_RANK = re.compile(r"\$local_rank(?![A-Za-z0-9_])|\$\{local_rank\}")
 _COUNTED = ("auto", "gpu", "cpu", "xpu", "hpu", "npu", "mlu")  # torch counts where it runs
 
 
@@ -64,6 +69,7 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     restarts(draft, _given(draft, kept, "--max-restarts"))
     _variables(draft)
     script(draft, kept)
+    agents_words(draft)
 
 
 def script(draft: Draft, kept: Kept) -> None:
@@ -79,6 +85,23 @@ def script(draft: Draft, kept: Kept) -> None:
     else:
         module = [words[0].part("-m")] if kept.last("--module") else []
         draft.command = [words[0].part("python"), *module, *words]
+
+
+def agents_words(draft: Draft) -> None:
+    """The program's words as torch's agent hands them on: a job file's arrive as they are written.
+
+    https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
+    """
+    program, words = draft.command[:1], draft.command[1:]
+    for word in words:
+        if _LOCAL_RANK.search(word.text.replace("$$", "")):
+            message = (
+                f"torch's agent fills in {quote(word.text)}, and the words of a job are the same for all processes"
+            )
+            draft.refuse(word, message, "read LOCAL_RANK in the program")
+        elif "$$" in word.text and not word.unknown:
+            draft.note(word, "torch's agent makes one dollar of two, and so it is here")
+    draft.command = [*program, *(replace(word, text=Template(word.text).safe_substitute()) for word in words)]
 
 
 def restarts(draft: Draft, given: Given | None) -> None:

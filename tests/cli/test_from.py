@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
+import pytest
+import yaml
+
+MANIFEST = Path(__file__).parents[1] / "audit" / "cases" / "no-shared-memory" / "clean.yaml"
 LINE = "CUDA_VISIBLE_DEVICES=2,0 torchrun --nproc_per_node=2 train.py --bf16"
 MADE = """\
 apiVersion: k8sel.dev/v1alpha1
@@ -72,13 +81,71 @@ def test_a_refusal_is_a_message_and_status_2() -> None:
 
 
 def test_a_manifest_is_read_from_a_file_or_from_standard_input() -> None:
-    manifest = Path(__file__).parents[1] / "audit" / "cases" / "no-shared-memory" / "clean.yaml"
-    by_name, piped = k8sel("from", "-f", str(manifest)), k8sel("from", "-f", "-", text=manifest.read_text())
+    by_name, piped = k8sel("from", "-f", str(MANIFEST)), k8sel("from", "-f", "-", text=MANIFEST.read_text())
 
     assert (by_name.returncode, by_name.stderr) == (0, "")
     assert "launcher: torchrun\n  nodes: 4\n" in by_name.stdout
     assert piped.stdout == by_name.stdout
     assert k8sel("validate", "-", text=by_name.stdout).returncode == 0
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: one
+contexts: [{name: one, context: {cluster: c, user: u, namespace: team-a}}]
+clusters: [{name: c, cluster: {server: "SERVER"}}]
+users: [{name: u, user: {token: t}}]
+"""
+
+
+class OneJob(BaseHTTPRequestHandler):
+    """An API server that has one PyTorchJob and one Pod, and no more."""
+
+    PATHS: ClassVar = {
+        "/apis/kubeflow.org/v1/namespaces/team-a/pytorchjobs/finetune-7b": yaml.safe_load(MANIFEST.read_text()),
+        "/api/v1/namespaces/team-a/pods/x": {"kind": "Pod", "spec": {"containers": [{"command": ["python", "t.py"]}]}},
+    }
+
+    def do_GET(self) -> None:
+        found = self.PATHS.get(self.path)
+        status = {"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404}
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(found or status).encode())
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def one_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with HTTPServer(("127.0.0.1", 0), OneJob) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        kubeconfig = tmp_path / "config"
+        kubeconfig.write_text(KUBECONFIG.replace("SERVER", f"http://127.0.0.1:{server.server_port}"))
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("one_job")
+def test_an_object_of_the_cluster_is_a_manifest_too() -> None:
+    result = k8sel("from", "-f", "pytorchjob/finetune-7b")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == k8sel("from", "-f", str(MANIFEST)).stdout
+    assert "launcher: python\n" in k8sel("from", "-q", "-f", "pods/x").stdout
+
+
+@pytest.mark.usefixtures("one_job")
+@pytest.mark.parametrize("name", ["pod/y", "job/y"])
+def test_an_object_that_the_cluster_has_not_is_said(name: str) -> None:
+    result = k8sel("from", "-f", name)
+
+    assert result.returncode == 1
+    assert f"no {name.split('/', maxsplit=1)[0]} named y in namespace team-a. See: kubectl get" in result.stderr
 
 
 def test_a_line_and_a_manifest_are_one_too_many() -> None:

@@ -297,6 +297,7 @@ def test_a_line_becomes_a_job(line: str, expected: dict[str, Any]) -> None:
         ),
         ("pip install x && cd src && python t.py > log 2>&1", "where the output goes is not carried over"),
         ("CUDA_VISIBLE_DEVICES=0\npython t.py", "CUDA_VISIBLE_DEVICES does not reach the program: it is not exported"),
+        ("torchrun --nproc_per_node=2 t.py '$$x'", "torch's agent makes one dollar of two"),
         ("python t.py | tee log", "tee is not carried over"),
         ("sudo python t.py", "sudo is not carried over"),
         ("bash train.sh", 'what "bash train.sh" starts is not in the line'),

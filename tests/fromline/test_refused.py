@@ -59,6 +59,11 @@ def refused(text: str) -> str:
             "accelerate launch --num_processes 3 --num_machines 2 t.py",
             "3 processes do not go into equal shares for 2 nodes",
         ),
+        (
+            "accelerate launch --num_processes 2 --fsdp_offload_params true t.py",
+            "--fsdp_offload_params: a job file's launcher is told numbers only",
+        ),
+        ("torchrun --nproc_per_node=2 t.py '${local_rank}'", "torch's agent fills in"),
         ("deepspeed t.py", "how many processes a node has is not in the line"),
         ("deepspeed --exclude localhost:1 t.py", "which devices are left depends on how many the machine has"),
         ("deepspeed --include a:0@b:1 t.py", "the hosts use different devices, and the nodes of a job the same"),
