@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from k8sel import accelerators
 from k8sel.accelerators import Row
-from k8sel.entrypoint.masks import BY_NUMBER
+from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.plan import Devices, Fragment, Rank
 from k8sel.rules.quantity import whole
 from k8sel.spec import Accelerator

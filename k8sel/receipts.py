@@ -108,17 +108,16 @@ def collect(lines: Iterable[Line], nodes: int | None = None) -> Receipts | None:
     earlier: dict[tuple[Any, ...], int] = {}
     broken = 0
     for line in lines:
-        if RECEIPT not in line.text:
-            continue
-        fields = _read(line)
-        if fields is None:
-            broken += 1
-            continue
-        key = _part(fields)
-        if key in starts:
-            earlier[key] = earlier.get(key, 0) + 1
-        starts.pop(key, None)  # a later start comes later
-        starts[key] = fields
+        for text in line.text.split(RECEIPT)[1:]:  # lines of two processes may have become one
+            fields = _read(text, line.node)
+            if fields is None:
+                broken += 1
+                continue
+            key = _part(fields)
+            if key in starts:
+                earlier[key] = earlier.get(key, 0) + 1
+            starts.pop(key, None)  # a later start comes later
+            starts[key] = fields
     return _receipts(list(starts.values()), nodes, _by_node(earlier), broken)
 
 
@@ -126,7 +125,7 @@ def saved(data: bytes) -> Receipts | None:
     """The receipts of a document that `document` made; None where ``data`` is something else. Raises ValueError."""
     try:
         document = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if not isinstance(document, dict) or not isinstance(document.get("receipts"), list):
         return None
@@ -178,14 +177,14 @@ def _receipts(starts: list[Fields], nodes: int | None, earlier: Mapping[str, int
     )
 
 
-def _read(line: Line) -> Fields | None:
-    """The receipt in a line, whatever is in front of it or behind it; None where it cannot be read."""
+def _read(text: str, node: str | None) -> Fields | None:
+    """The receipt that a text begins with, whatever is behind it; None where it cannot be read."""
     try:
-        found, _ = json.JSONDecoder(parse_constant=_refused).raw_decode(line.text.partition(RECEIPT)[2].lstrip())
+        found, _ = json.JSONDecoder(parse_constant=_refused).raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         return None
     fields = _checked(found)
-    return {**fields, "node": line.node} if fields and line.node else fields
+    return {**fields, "node": node} if fields and node else fields
 
 
 def _refused(constant: str) -> None:
@@ -212,7 +211,8 @@ def _is_rank(found: object) -> bool:
 
 def _part(fields: Fields) -> tuple[Any, ...]:
     """What of a job started: a node for all its processes, or one of them. Two of the same are a start and its next."""
-    return (fields["node"], str(fields.get("mode")), *(rank["localRank"] for rank in fields["ranks"]))
+    job, mode = str(fields.get("job") or ""), str(fields.get("mode"))
+    return (fields["node"], job, mode, *(rank["localRank"] for rank in fields["ranks"]))
 
 
 def _by_node(earlier: Mapping[tuple[Any, ...], int]) -> dict[str, int]:

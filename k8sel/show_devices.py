@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from k8sel import show
-from k8sel.entrypoint.check import label
+from k8sel.entrypoint.product import label
 
 if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device

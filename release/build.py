@@ -62,8 +62,9 @@ def images(wheel: Path, base: str = f"python:{PYTHON}-slim") -> Iterable[str]:
 
 
 def _run(*words: str | Path, **env: str) -> None:
-    """Quiet, unless it fails."""
-    done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    """Quiet, unless it fails. The umask is fixed, since a wheel holds the modes of its files."""
+    environ = {**os.environ, **env}
+    done = subprocess.run(words, env=environ, umask=0o022, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, words))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
 

@@ -69,17 +69,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _bytes(text: str) -> int | None:
-    """A whole number of bytes, Ki, Mi, Gi, Ti or of k, M, G, T; None for nothing, as of an image's empty variable."""
-    number = text.strip().rstrip("kKMGTi")
-    unit = text.strip()[len(number) :]
-    if not text.strip():
-        return None
-    if unit not in _UNITS or not number.isascii() or not number.isdecimal() or not 0 < int(number) < 10**6:
-        raise ValueError("a whole number with its unit is needed, as in 40Gi or 80G")
-    return int(number) * _UNITS[unit]
+    """None for nothing, as of an image's empty variable."""
+    from k8sel.entrypoint import quantity
 
-
-_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+    return quantity.parse(text.strip()) if text.strip() else None
 
 
 def _words(text: str) -> tuple[str, ...]:

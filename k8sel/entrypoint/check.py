@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import masks
-from k8sel.entrypoint.discovery import Device, Found
+from k8sel.entrypoint.discovery import Device, Found, because
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.tables import Row
 
 _SHOWN = 8  # devices listed in a message
-_UNITS = ((2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
-WAY_OUT = "take it out of the image or the job's env"
 
 
 def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     """Everything that speaks against starting on this node."""
     result = [*_order(expectation, row), *_beyond(expectation), *_processes(expectation)]
     if found.how:
-        result += [*_count(expectation, row, found), *_product(expectation, found), *_memory(expectation, found)]
-        result += [*_twice(found), *masks.problems(row, expectation.order, _shares(expectation), found)]
-    return result + _masks_already_set(expectation, row, found, environ)
+        seen = masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
+        result += [*_count(expectation, row, found), *_product(expectation, found), *_twice(found)]
+        result += masks.problems(row, expectation.order, seen, found)
+    return result + _already(expectation, row, found, environ)
 
 
 def unknown(expectation: Expectation, row: Row, found: Found) -> list[tuple[str, str]]:
@@ -26,14 +25,11 @@ def unknown(expectation: Expectation, row: Row, found: Found) -> list[tuple[str,
     if not found.how:
         reason = f"{row.name} devices cannot be checked by this version: nothing was looked at, {unlooked(row)}"
         return [(name, reason) for name in asked(expectation)]
-    silent = []
-    if expectation.product and not found.named and found.devices:
-        silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))
-    without = [position for position in _used(expectation, found) if not found.devices[position].memory]
-    if expectation.memory is not None and without:
-        text = f"memory of {size(expectation.memory)}: {found.how} does not say what {_numbered(without)}"
-        silent.append(("memory", f"{text} {'has' if len(without) == 1 else 'have'}"))
-    return [(name, f"{reason}, so it cannot be checked") for name, reason in silent]
+    if len(asked(expectation)) == 1:
+        return []
+    from k8sel.entrypoint import product
+
+    return product.unknown(expectation, found)
 
 
 def asked(expectation: Expectation) -> list[str]:
@@ -45,13 +41,6 @@ def asked(expectation: Expectation) -> list[str]:
 def unlooked(row: Row) -> str:
     """What becomes of the mask where nobody looked."""
     return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
-
-
-def size(number: int) -> str:
-    """Bytes as a job file says them: ``79.64Gi``, ``64Mi``. Rounded down: what is found can be written as it stands."""
-    unit, name = next(((unit, name) for unit, name in _UNITS if number >= unit), (1, ""))
-    whole, hundredths = divmod(number * 100 // unit, 100)
-    return f"{whole}.{hundredths:02}".rstrip("0").rstrip(".") + name
 
 
 def _order(expectation: Expectation, row: Row) -> list[str]:
@@ -99,7 +88,7 @@ def _count(expectation: Expectation, row: Row, found: Found) -> list[str]:
     wanted = str(exact) if exact is not None else f"{least} or more"
     what = f"{expectation.accelerator} device{'' if wanted == '1' else 's'}"
     text = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
-    return [f"{text}: {_hint(number > (exact or least), number, row)}{_because(found)}"]
+    return [f"{text}: {_hint(number > (exact or least), number, row)}{because(found)}"]
 
 
 def _hint(more: bool, number: int, row: Row) -> str:
@@ -111,60 +100,12 @@ def _hint(more: bool, number: int, row: Row) -> str:
     return "the node's device plugin promised more than it handed over; replicas of one shared device count once"
 
 
-def _because(found: Found) -> str:
-    return f" ({'; '.join(found.notes)})" if found.notes else ""
-
-
 def _product(expectation: Expectation, found: Found) -> list[str]:
-    """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
-    if not expectation.product or not found.devices or not found.named:
-        return []
-    allowed = {_without_sharing(label(name)) for name in expectation.product}
-    names = sorted({label(device.name) for device in found.devices})
-    wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
-    if not wrong:
-        return []
-    text = f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}"
-    return [f"{text}: another node, or this product too{_because(found)}"]
+    if len(asked(expectation)) == 1:
+        return []  # without the start-up of a module that most jobs have no use for
+    from k8sel.entrypoint import product
 
-
-def _memory(expectation: Expectation, found: Found) -> list[str]:
-    """Devices that the processes use, with less memory than asked for. One that does not say it is ``unknown``."""
-    least = expectation.memory or 0
-    smaller: dict[int, list[int]] = {}
-    for position in _used(expectation, found):
-        if 0 < found.devices[position].memory < least:
-            smaller.setdefault(found.devices[position].memory, []).append(position)
-    if not smaller:
-        return []
-    what = ", ".join(f"{size(memory)} on {_numbered(positions)}" for memory, positions in smaller.items())
-    return [f"memory of {size(least)} or more expected on each device, {what} found by {found.how}: {_GIGABYTES}"]
-
-
-_GIGABYTES = "a card sold as 80GB has about 79.6Gi, and a slice of it a part"
-
-
-def _used(expectation: Expectation, found: Found) -> list[int]:
-    """Positions of the devices that the processes use; all, where the numbers are the driver's own."""
-    everything = range(len(found.devices))
-    return [number for number in everything if expectation.order != "pci" or number in expectation.devices]
-
-
-def _numbered(positions: list[int]) -> str:
-    """``device 2``, ``devices 0, 1``."""
-    listed = ", ".join(map(str, positions[:_SHOWN])) + (", ..." if len(positions) > _SHOWN else "")
-    return f"device{'' if len(positions) == 1 else 's'} {listed}"
-
-
-def label(name: str) -> str:
-    """A driver's product name in the spelling of the vendor's node label."""
-    kept = "".join(character for character in name if character.isalnum() or character in "-_. ")
-    return "-".join(kept.split())
-
-
-def _without_sharing(product: str) -> str:
-    """The product without what the label says of its sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
-    return product.partition("-MIG-")[0].removesuffix("-SHARED")
+    return product.problems(expectation, found)
 
 
 def _twice(found: Found) -> list[str]:
@@ -174,49 +115,12 @@ def _twice(found: Found) -> list[str]:
     return [f"{names} was found more than once by {found.how}: they are one device, ask for fewer"] if twice else []
 
 
-def _masks_already_set(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
-    """Variables of the image or the user that say something else than the job."""
-    result = []
-    for name, values in _own_values(expectation, row, found).items():
-        given = environ.get(name)
-        if given is not None and given not in values and not _narrows(row, name, given, values[0]):
-            result.append(f"{name}={given} is set already, and the job says {values[0] or 'none'}: {WAY_OUT}")
-    return result + _other_masks(row, found, environ)
+def _already(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    if not any(name in environ for name in row.ownedEnv if name != row.exposureEnv):
+        return []  # without the start-up of a module that most containers have no use for
+    from k8sel.entrypoint import already
 
-
-def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
-    """Whether the mask is the plugin's own list of modules: we may pick from it and permute it, not leave it."""
-    return row.maskValue == "module" and name == row.maskEnv and set(ours.split(",")) <= set(given.split(","))
-
-
-def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
-    """The vendor's further variables that choose: some count within our mask, and ours counts within others."""
-    said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
-    names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
-    return [
-        f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {WAY_OUT}" for name in names
-    ]
-
-
-def _shares(expectation: Expectation) -> list[tuple[int, ...]]:
-    """The positions that processes see: the node's, or with isolation ``process`` each rank's."""
-    processes, isolation = expectation.processes_per_node, expectation.isolation
-    if isolation != "process":
-        return [expectation.devices]
-    return [masks.share(expectation.devices, processes, rank, isolation) for rank in range(processes)]
-
-
-def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
-    """What each variable may hold before we write it: the node's mask or a rank's, as UUIDs or as positions."""
-    processes, isolation = expectation.processes_per_node, expectation.isolation
-    ranks = range(processes if isolation == "process" else 0)  # else every rank's mask is the node's
-    shares = [masks.share(expectation.devices, processes, rank, isolation) for rank in ranks]
-    values: dict[str, list[str]] = {}
-    for devices in (found.devices, ()):
-        for positions in (expectation.devices, *shares):
-            for name, value in masks.variables(row, expectation.order, positions, devices).items():
-                values.setdefault(name, []).append(value)
-    return values
+    return already.problems(expectation, row, found, environ)
 
 
 def _addresses(devices: tuple[Device, ...]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, names, read, whole
 
 
 def threads(machine: Machine, processes: int, affinity: int, bound: bool = False) -> int:
@@ -36,8 +36,9 @@ def count(cpu_list: str) -> int:
     total = 0
     for part in cpu_list.replace("\n", "").split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            total += int(last or first) - int(first) + 1
+        start, end = whole(first), whole(last or first)
+        if start is not None and end is not None:
+            total += end - start + 1
     return total
 
 
@@ -45,11 +46,11 @@ def _quotas(machine: Machine) -> list[float]:
     """CPUs of every quota above this process: the smallest counts, whoever set it."""
     quotas = []
     for folder in _folders(machine, "cpu"):
-        quota, _, period = read(folder, "cpu.max").partition(" ")
-        quota = quota or read(folder, "cpu.cfs_quota_us")
-        period = period or read(folder, "cpu.cfs_period_us") or "100000"
-        if quota.isdecimal() and period.isdecimal() and int(period):
-            quotas.append(int(quota) / int(period))
+        text, _, every = read(folder, "cpu.max").partition(" ")
+        quota = whole(text or read(folder, "cpu.cfs_quota_us"))
+        period = whole(every or read(folder, "cpu.cfs_period_us") or "100000")
+        if quota is not None and period:
+            quotas.append(quota / period)
     return quotas
 
 

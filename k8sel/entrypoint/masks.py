@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Device, Found
-from k8sel.entrypoint.tables import Row
-
-BY_NUMBER = ("module", "range")  # values that positions do not say: without a look at the devices there is no mask
+from k8sel.entrypoint.discovery import Device, Found, because
+from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
@@ -14,6 +12,12 @@ def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: 
         return devices
     size = len(devices) // processes
     return devices[local_rank * size : (local_rank + 1) * size]
+
+
+def shares(devices: tuple[int, ...], processes: int, isolation: str) -> list[tuple[int, ...]]:
+    """The positions in the masks of a node's processes: one for all, or with isolation ``process`` each its own."""
+    ranks = range(processes if isolation == "process" else 1)
+    return [share(devices, processes, rank, isolation) for rank in ranks]
 
 
 def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
@@ -106,8 +110,7 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
         return ""
     if row.maskValue == "range" and all(found.devices[position].number for position in positions):
         return f"cannot be one process's: {row.maskEnv} is one range, and what they count leaves a hole"
-    because = f" ({'; '.join(found.notes)})" if found.notes else ""
-    return f"cannot be named in {row.maskEnv}: {found.how} does not say what stands for them there{because}"
+    return f"cannot be named in {row.maskEnv}: {found.how} does not say what stands for them there{because(found)}"
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:

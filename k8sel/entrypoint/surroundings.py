@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.check import size
 from k8sel.entrypoint.machine import Machine, names, read
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import record
@@ -58,7 +57,7 @@ def problems(expectation: Expectation, here: Surroundings) -> list[str]:
     asked, shared = expectation.shared_memory, here.shared
     if asked is None or shared is None or shared >= asked * _ENOUGH:
         return []
-    found = f"/dev/shm of {size(asked)} expected, {size(shared) if shared else 'none'} found"
+    found = f"/dev/shm of {_size(asked)} expected, {_size(shared) if shared else 'none'} found"
     return [f"{found}: is another volume mounted there, or has the pod or the node too little memory for it?"]
 
 
@@ -77,7 +76,7 @@ def _little_shared(expectation: Expectation, here: Surroundings) -> list[str]:
     if expectation.shared_memory is not None or processes == 1 or not 0 < shared <= DEFAULT_SHARED:
         return []
     return [
-        f"/dev/shm holds {size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
+        f"/dev/shm holds {_size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
         "sharedMemory: 8Gi, or --shm-size=8g"
     ]
 
@@ -99,7 +98,7 @@ def _little_locked(here: Surroundings) -> list[str]:
     if not here.rdma or here.may_lock or here.locked is None or not NO_LIMIT < here.locked < LITTLE_LOCKED:
         return []
     return [
-        f"{size(here.locked)} of memory may be locked, and RDMA locks all that it sends: capability IPC_LOCK in "
+        f"{_size(here.locked)} of memory may be locked, and RDMA locks all that it sends: capability IPC_LOCK in "
         "securityContext, or --ulimit memlock=-1"
     ]
 
@@ -112,7 +111,13 @@ def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
     """What the job asks for and nothing here says."""
     if expectation.shared_memory is None or here.shared is not None:
         return []
-    return [f"sharedMemory: {size(expectation.shared_memory)} cannot be checked: /dev/shm cannot be read"]
+    return [f"sharedMemory: {_size(expectation.shared_memory)} cannot be checked: /dev/shm cannot be read"]
+
+
+def _size(number: int) -> str:
+    from k8sel.entrypoint import quantity
+
+    return quantity.size(number)
 
 
 def _shared(machine: Machine) -> int | None:

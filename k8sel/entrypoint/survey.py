@@ -71,14 +71,18 @@ def _without_devices(
 ) -> Survey:
     """A job that asks for no device: all are hidden; a device node that is here all the same is worth a note."""
     hidden = masks.hidden(rows)
-    problems = [
-        f"{name}={environ[name]} is set already, and the job asks for no device: {check.WAY_OUT}"
-        for name, value in hidden.items()
-        if expectation.check != "off" and environ.get(name, value) != value
-    ]
+    problems = [] if expectation.check == "off" else _shown(hidden, environ)
     unchecked = _shared(expectation) if expectation.check == "off" else []
     notes = _all_nodes(rows, machine)
     return Survey(node_name(environ), machine, row, _built_in(row, machine), problems, notes, hidden, unchecked)
+
+
+def _shown(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
+    if not any(name in environ for name in hidden):
+        return []
+    from k8sel.entrypoint import already
+
+    return already.problems_with_none(hidden, environ)
 
 
 def _built_in(row: Row, machine: Machine) -> Found:

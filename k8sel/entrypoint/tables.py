@@ -14,6 +14,8 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 if TYPE_CHECKING:
     from typing import Any
 
+BY_NUMBER = ("module", "range")  # mask values that positions do not say: without a look at the devices there is no mask
+
 
 @record(frozen=True)
 class Row:

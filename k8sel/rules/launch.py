@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from k8sel.accelerators import ROWS
-from k8sel.entrypoint.masks import BY_NUMBER
+from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.errors import Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.rules.common import Rule, as_list, forbidden, invalid, quote, required, warning

@@ -43,9 +43,11 @@ def installed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def built(out: Path) -> Path:
+def built(out: Path, **env: str) -> Path:
+    """What is made in ``out``, with these variables."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SOURCE_DATE_EPOCH", str(TIME))
+        for name, value in {"SOURCE_DATE_EPOCH": str(TIME), **env}.items():
+            patch.setenv(name, value)
         builder().build(out)
     return out
 
@@ -67,8 +69,12 @@ def expected() -> str:
     return yamlio.dump(rendered(EXAMPLE.read_text()))
 
 
-def test_another_build_gives_equal_bytes(made: Path, tmp_path: Path) -> None:
-    built(tmp_path)
+def test_another_persons_build_gives_equal_bytes(made: Path, tmp_path: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        built(tmp_path, TZ="Pacific/Auckland", LC_ALL="C")
+    finally:
+        os.umask(mask)
     names = {WHEEL, SDIST, CHART_FILE, ARCHIVE, "SHA256SUMS"}
     assert {file.name for file in made.iterdir()} == {file.name for file in tmp_path.iterdir()} == names
     assert [name for name in names if (made / name).read_bytes() != (tmp_path / name).read_bytes()] == []

@@ -62,6 +62,11 @@ MACHINES: dict[str, tuple[dict[str, str], int, int]] = {
     ),
     "v1, cpuset": ({**V1, "sys/fs/cgroup/cpuset/cpuset.cpus": "4-5\n"}, 16, 2),
     "nonsense": ({**V2, "sys/fs/cgroup/cpu.max": "a b", "sys/fs/cgroup/cpuset.cpus.effective": "x-y,"}, 6, 6),
+    "a number beyond all": ({**V2, "sys/fs/cgroup/cpu.max": "9" * 5000 + " 100000"}, 6, 6),
+    "a number beyond a float": ({**V2, "sys/fs/cgroup/cpu.max": "9" * 400 + " 1"}, 6, 6),
+    "a period beyond all": ({**V2, "sys/fs/cgroup/cpu.max": "100 " + "9" * 5000}, 6, 6),
+    "a cpuset beyond all": ({**V2, "sys/fs/cgroup/cpuset.cpus.effective": "0-" + "9" * 5000}, 6, 6),
+    "a cpuset beyond a float": ({**V2, "sys/fs/cgroup/cpuset.cpus.effective": "0-" + "9" * 400}, 6, 6),
     "a period of 0": ({**V2, "sys/fs/cgroup/cpu.max": "100 0"}, 6, 6),
 }
 

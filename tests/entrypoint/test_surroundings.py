@@ -15,7 +15,7 @@ from conftest import unavailable
 
 from entrypoint.machines import Box, End, Gpu, devices
 from entrypoint.trees import amd, bank, drm, kfd
-from k8sel.entrypoint import check, surroundings
+from k8sel.entrypoint import quantity, surroundings
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.surroundings import NO_LIMIT, Surroundings
 
@@ -84,7 +84,7 @@ def test_memory_that_no_device_says(box: Box) -> None:
     )
 
 
-@pytest.mark.parametrize(("given", "status"), [("80Gi", 0), ("85G", 0), ("81Gi", 78), ("", 0), ("1Ti", 78)])
+@pytest.mark.parametrize(("given", "status"), [("80Gi", 0), ("85G", 0), ("81Gi", 78), ("", 0), ("1Ti", 78), ("1P", 78)])
 def test_memory_by_hand(given: str, status: int, nvml_box: Box) -> None:
     plain = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3", "K8SEL_MEMORY": given}
     assert nvml_box.start(env=plain).status == status
@@ -102,12 +102,12 @@ def test_memory_by_hand_that_is_none(given: str, box: Box) -> None:
     [(1, "1"), (2**26, "64Mi"), (81559 * 2**20, "79.64Gi"), (2**40, "1Ti"), (1100, "1.07Ki"), (2**62, "4096Pi")],
 )
 def test_a_size_as_a_job_file_says_it(number: int, text: str) -> None:
-    assert check.size(number) == text
+    assert quantity.size(number) == text
 
 
 def test_shared_memory_that_is_smaller_than_asked_for(nvml_box: Box) -> None:
     (nvml_box.root / "dev/shm").symlink_to("/dev/shm")
-    held = check.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
+    held = quantity.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
     end = nvml_box.start(expect=devices(0, count=3, sharedMemory=2**60))
     assert end.status == 78
     assert f"/dev/shm of 1024Pi expected, {held} found: is another volume mounted there" in end.message

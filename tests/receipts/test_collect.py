@@ -134,6 +134,18 @@ def test_receipts_of_two_jobs_are_not_mixed() -> None:
         collected(*map(line, [*two_nodes("first"), *two_nodes("second")]))
 
 
+def test_receipts_of_two_jobs_of_one_machine_are_not_mixed() -> None:
+    with pytest.raises(Mixed, match="first, second"):
+        collected(*(line(receipt("workstation", 0, job=job)) for job in ("first", "second")))
+
+
+def test_lines_that_became_one() -> None:
+    first, second = map(line, two_nodes())
+    assert len(collected(first + second).processes) == 4
+    cut = collected(first[:80] + second)
+    assert (cut.named(), cut.broken) == (["first-worker-0"], 1)
+
+
 def test_no_receipt() -> None:
     assert collect([Line(text="step 1 loss 0.5")]) is None
 
@@ -148,7 +160,7 @@ def test_a_document_is_read_as_it_was_written() -> None:
     assert places(again) == places(found)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "step 1", '{"receipts": 1}', line(two_nodes()[0])])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[" * 99999, "step 1", '{"receipts": 1}', line(two_nodes()[0])])
 def test_anything_else_is_no_document(text: str) -> None:
     assert saved(text.encode()) is None
 

@@ -43,6 +43,11 @@ class Found:
     counting: Mapping[str, str] = {}  # what makes the driver count the devices as they are here; goes with the mask
 
 
+def because(found: Found) -> str:
+    """`` (libnvidia-ml.so.1 is not here)``: what a message on ``found`` ends with; empty where nothing is noted."""
+    return f" ({'; '.join(found.notes)})" if found.notes else ""
+
+
 def find(kind: str, machine: Machine, environ: Mapping[str, str] | None = None) -> Found:
     """What is on this node; ``how`` is empty where there is no way to look for ``kind``.
 
