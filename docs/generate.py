@@ -56,6 +56,8 @@ SELECTIONS = {  # of selection.json
     "none": "`devices: []`",
 }
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
+OVERVIEW = "<!-- overview from here -->\n"
+DOORS = ("kubernetes", "host", "docker", "run")
 
 
 def pages() -> dict[str, str]:
@@ -66,7 +68,7 @@ def pages() -> dict[str, str]:
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "audit.md": _filled("audit.md", "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
-        "selection.md": _filled("selection.md", _selection()),
+        "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }
 
 
@@ -76,8 +78,12 @@ def _trap(trap: Trap) -> str:
 
 def _filled(name: str, text: str) -> str:
     """A page written by hand, with what is generated in it made anew."""
-    before, _, rest = (HERE / name).read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}"
+    return _between((HERE / name).read_text(encoding="utf-8"), BEGIN, text)
+
+
+def _between(page: str, begin: str, text: str) -> str:
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}{text}{END}{rest.partition(END)[2]}"
 
 
 def _rows(document: dict[str, Any]) -> Iterator[str]:
@@ -133,6 +139,28 @@ def _selection() -> str:
     tables = "".join(_cells_of(row, cells, runs) for row in dict.fromkeys(name.split()[0] for name in cells))
     (hidden,) = {line for name, cell in cells.items() if name.endswith(" none") for line in cell.get("written", ())}
     return f"*hidden* is `{hidden}`.\n{tables}\n## On real hardware\n\n{_runs(runs.values())}"
+
+
+def _overview(cells: dict[str, Any]) -> str:
+    """What each row takes at each door, a word each; doors that are alike are one line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in dict.fromkeys(name.split()[0] for name in cells):
+        for door in DOORS:
+            words = " | ".join(_word(cells, f"{row} {door}", selection) for selection in SELECTIONS)
+            alike.setdefault((row, words), []).append("`allocation: host`" if door == "host" else door)
+    head = f"| type | door | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
+    lines = [f"| {row} | {_doors(doors)} | {words} |\n" for (row, words), doors in alike.items()]
+    return head + "".join(lines)
+
+
+def _doors(doors: list[str]) -> str:
+    return "every door" if len(doors) == len(DOORS) else ", ".join(doors)
+
+
+def _word(cells: dict[str, Any], where: str, selection: str) -> str:
+    """Whether it is taken there, or the one isolation with which it is."""
+    taken = [each for each in ("node", "process") if "refused" not in cells[f"{where} {each} {selection}"]]
+    return {0: "no", 1: "".join(taken), 2: "yes"}[len(taken)]
 
 
 def _data(name: str) -> Any:  # noqa: ANN401

@@ -41,3 +41,18 @@ def test_only_a_recorded_run_says_real_hardware(tmp_path: Path, monkeypatch: pyt
     assert changed.count("real hardware: `CUDA_VISIBLE_DEVICES=GPU-..2,GPU-..0`") == 1
     assert "| cuda run node order | [1, 0] | 2 x NVIDIA H200 | 570.86.15 | 0123abc | 2026-01-02 |" in with_one
     assert "None so far." in without
+
+
+def test_the_overview_says_in_a_word_what_the_cells_say() -> None:
+    cells = json.loads((ROOT / "docs" / "selection.json").read_text())
+    lines = (
+        (ROOT / "docs" / "selection.md")
+        .read_text()
+        .split("<!-- overview from here -->\n")[1]
+        .split("<!-- to here -->")[0]
+        .splitlines()[2:]
+    )
+    assert "| cuda | every door | yes | yes | yes | yes |" in lines
+    assert "| xpu | kubernetes, docker, run | yes | yes | process | yes |" in lines
+    assert "| hpu | kubernetes, docker, run | node | node | node | yes |" in lines
+    assert {line.split()[1] for line in lines} == {name.split()[0] for name in cells}
