@@ -29,6 +29,7 @@ _Loader: Callable[[str], _Parser] = getattr(
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = "[\ud800-\udfff]"
 _TAG_PREFIX = "tag:yaml.org,2002:"
+_STARTER = "`k8sel init` writes one to start from"
 
 
 class _Node(Struct, eq=False):
@@ -151,7 +152,7 @@ class _Composer:
             self.problems.extend(refused.problems)
             return []
         if not roots and not self.problems:
-            raise error(self.file, (1, 1), "there is no job in this file", "`k8sel init` writes one to start from")
+            raise error(self.file, (1, 1), "there is no job in this file", _STARTER)
         return roots
 
     def _documents(self, loader: _Parser) -> Iterator[_Node]:
@@ -164,10 +165,8 @@ class _Composer:
             if isinstance(root.data, dict):
                 yield root
             elif root.data is not None:
-                what = f"a {json_type(root.data)}"
-                self._problem(
-                    (root.line, root.column), Kind.INVALID, (), f"expected a mapping (key: value), got {what}"
-                )
+                message = f"expected a mapping (key: value), got a {json_type(root.data)}"
+                self._problem((root.line, root.column), Kind.INVALID, (), message, _STARTER)
 
     def _node(self, loader: _Parser, event: yaml.Event, path: FieldPath) -> _Node:
         place = _mark(event)
