@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.expect import CHECK, PLAIN
 from k8sel.entrypoint.protocol import MOST, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
@@ -21,6 +22,7 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     accelerator = environ.get("K8SEL_ACCELERATOR", "")
     if not accelerator:
         raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
+    _slips(environ)
     count = _field(environ, "K8SEL_COUNT", _number)
     devices = _field(environ, "K8SEL_DEVICES", _numbers)
     if devices is None:
@@ -38,6 +40,15 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
     )
+
+
+def _slips(environ: dict[str, str]) -> None:
+    """Raises Stop for a name that is almost one of ours, like K8SEL_DEVICE: what it asks for, nobody would check."""
+    for ours in (*PLAIN, CHECK):
+        for name in sorted(environ):
+            near = name.startswith(ours) or (ours.startswith(name) and len(name) > len("K8SEL_"))
+            if near and name not in (*PLAIN, CHECK):
+                raise Stop([f"{name} is read by nothing: is {ours} meant?"])
 
 
 def check(environ: dict[str, str]) -> str:
@@ -76,7 +87,10 @@ def _bytes(text: str) -> int | None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if text.strip() and not words:
+        raise ValueError("products with commas between them are needed")
+    return words
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:

@@ -38,6 +38,17 @@ def asked(expectation: Expectation) -> list[str]:
     return ["devices", *(name for name, value in given.items() if value)]
 
 
+def unheld(expectation: Expectation, row: Row, own: int) -> list[str]:
+    """What is asked of devices where no process is given one; ``own``: those that are a part of the machine."""
+    result, number = [], max(len(expectation.devices), expectation.count or 0)
+    if number > own:
+        here = "devices names none" if row.maskEnv else f"{own} found, which nothing allots"
+        result.append(f"{number} {row.name} device{'' if number == 1 else 's'} asked for, and {here}: ask for {own}")
+    for name in asked(expectation)[1:]:
+        result.append(f"{name} asked for, and no device is: a number of devices, or no {name}")
+    return result
+
+
 def unlooked(row: Row) -> str:
     """What becomes of the mask where nobody looked."""
     return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
@@ -109,8 +120,8 @@ def _product(expectation: Expectation, found: Found) -> list[str]:
 
 
 def _twice(found: Found) -> list[str]:
-    uuids = [device.uuid for device in found.devices if device.uuid]
-    twice = sorted({uuid for uuid in uuids if uuids.count(uuid) > 1})
+    each = [device.uuid or device.number for device in found.devices if device.uuid or device.number]
+    twice = sorted({name for name in each if each.count(name) > 1})
     names = ", ".join(twice)
     return [f"{names} was found more than once by {found.how}: they are one device, ask for fewer"] if twice else []
 

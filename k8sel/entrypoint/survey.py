@@ -70,11 +70,12 @@ def _without_devices(
     expectation: Expectation, rows: dict[str, Row], row: Row, machine: Machine, environ: dict[str, str]
 ) -> Survey:
     """A job that asks for no device: all are hidden; a device node that is here all the same is worth a note."""
-    hidden = masks.hidden(rows)
-    problems = [] if expectation.check == "off" else _shown(hidden, environ)
+    hidden, own = masks.hidden(rows), _built_in(row, machine)
+    problems = [*check.unheld(expectation, row, len(own.devices)), *_shown(hidden, environ)]
+    problems = [] if expectation.check == "off" else problems
     unchecked = _shared(expectation) if expectation.check == "off" else []
     notes = _all_nodes(rows, machine)
-    return Survey(node_name(environ), machine, row, _built_in(row, machine), problems, notes, hidden, unchecked)
+    return Survey(node_name(environ), machine, row, own, problems, notes, hidden, unchecked)
 
 
 def _shown(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:

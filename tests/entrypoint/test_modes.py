@@ -66,6 +66,19 @@ STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] =
         "K8SEL_ORDER=up: one of pci, fastest",
     ),
     "bad check": (["env"], None, {"K8SEL_ACCELERATOR": "cuda", "K8SEL_CHECK": "no"}, "K8SEL_CHECK=no: one of enforce"),
+    "no product": (["env"], None, {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCT": " , "}, "K8SEL_PRODUCT= , : products"),
+    "a letter too few": (
+        ["env"],
+        None,
+        {"K8SEL_ACCELERATOR": "cuda", "K8SEL_DEVICE": "1"},
+        "K8SEL_DEVICE is read by nothing: is K8SEL_DEVICES meant?",
+    ),
+    "a letter too many": (
+        ["env"],
+        None,
+        {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCTS": "NVIDIA-L4"},
+        "K8SEL_PRODUCTS is read by nothing: is K8SEL_PRODUCT meant?",
+    ),
     "rank without a launcher": (["rank", "env"], devices(0), {}, "no launcher's rank variables are set here"),
     "an order a vendor lacks": (
         ["env"],
@@ -176,11 +189,32 @@ def test_a_job_without_devices_and_a_mask_that_shows_some(box: Box) -> None:
     assert "the job asks for no device" in end.message
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_DEVICES": "1,0"}, "2 cpu devices asked for, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_COUNT": "1"}, "1 cpu device asked for, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "mps"}, "1 mps device asked for, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "2", "K8SEL_DEVICES": ""}, "2 cuda devices asked for, and dev"),
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_PRODUCT": "NVIDIA-L4"}, "product asked for, and no device is"),
+        ({"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "0", "K8SEL_MEMORY": "40Gi"}, "memory asked for, and no device"),
+    ],
+)
+def test_what_is_asked_of_devices_that_no_process_gets(given: dict[str, str], message: str, nvml_box: Box) -> None:
+    end = nvml_box.start(env=given)
+    assert (end.status, end.out) == (78, "")
+    assert message in end.message
+    assert nvml_box.start(env={**given, "K8SEL_CHECK": "warn"}).status == 0
+    assert nvml_box.start(env={**given, "K8SEL_CHECK": "off"}).status == 0
+
+
 def test_by_hand(nvml_box: Box) -> None:
     plain = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3", "K8SEL_DEVICES": "2, 0"}
     assert nvml_box.start("--", "env", env=plain).mask == f"{uuid(0)},{uuid(2)}"
     assert nvml_box.start(env={"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3"}).mask == ",".join(map(uuid, (2, 1, 0)))
     assert nvml_box.start(env={"K8SEL_ACCELERATOR": "cuda"}).mask == uuid(2)
+    others = {"K8SEL_SERVICE_HOST": "10.0.0.1", "K8SEL_NODE": "box", "K8S": "1", "K8SEL_": ""}
+    assert nvml_box.start(env={"K8SEL_ACCELERATOR": "cuda", **others}).mask == uuid(2)
     product = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCT": "NVIDIA-L4,NVIDIA-T4"}
     assert "product NVIDIA-L4 or NVIDIA-T4 expected" in nvml_box.start(env=product).message
 

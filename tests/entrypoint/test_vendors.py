@@ -324,6 +324,19 @@ def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:
     assert "HLS_MODULE_ID=3 is set" in box.start(expect=of("hpu", 0), env={"HLS_MODULE_ID": "3"}).message
 
 
+def test_one_module_twice_is_one_device(box: Box) -> None:
+    gaudi(box, (0, 4), (1, 4))
+    end = box.start(expect=of("hpu", 1, 0))
+    assert (end.status, end.out) == (78, "")
+    assert "4 was found more than once by /dev/accel: they are one device" in end.message
+
+
+def test_what_the_container_runtime_says_is_passed_on(box: Box) -> None:
+    end = box.start(expect=of("hpu", 0), env={"HABANA_RUNTIME_ERROR": "no device 9"})
+    assert "0 found by /dev/accel" in end.message
+    assert "(the container runtime says: no device 9)" in end.message
+
+
 def test_without_a_look_no_module_is_known(box: Box) -> None:
     gaudi(box, (0, 4))
     end = box.start(expect=of("hpu", 0, check="off"))
