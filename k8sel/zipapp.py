@@ -76,6 +76,12 @@ if sys.version_info < (3, 9):
         pass
     sys.exit(78)
 
+try:
+    import _signal as signal
+except ImportError:
+    import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the rest is imported is no KeyboardInterrupt
+
 import zipimport
 
 

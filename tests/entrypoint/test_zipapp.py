@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -81,6 +82,16 @@ def test_an_older_python_says_so(box: Box) -> None:
     done = subprocess.run([sys.executable, "-c", start, archive], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "the image's Python is 3.8, and the entrypoint needs 3.9 or newer" in done.stderr
+
+
+def test_an_interrupt_while_it_is_imported_is_no_traceback(tmp_path: Path) -> None:
+    archive = tmp_path / "entrypoint.pyz"
+    with zipfile.ZipFile(BytesIO(zipapp.build())) as built, zipfile.ZipFile(archive, "w") as made:
+        for name in built.namelist():
+            interrupt = b"import os\nos.kill(os.getpid(), 2)\n" if name == "k8sel/entrypoint/__main__.py" else b""
+            made.writestr(name, interrupt + built.read(name).replace(b"from __future__ import annotations", b""))
+    done = subprocess.run([sys.executable, str(archive), "true"], env={}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_it_holds_only_what_it_reads() -> None:
