@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from k8sel.cluster.rest import Cluster, Object, Refused, Silent, Unreachable, lines, request
+from k8sel.cluster.rest import Broken, Cluster, Object, Refused, Silent, Unreachable, lines, request
 
 _SERVER_SECONDS = 240  # the server ends each watch after this, in good order
 _SILENCE_SECONDS = 75  # bookmarks come about once a minute: longer silence is a dead connection
@@ -82,7 +82,7 @@ class _Patience:
 
     def __init__(self, stop: threading.Event) -> None:
         self.stop = stop
-        self.worked = False  # the first failure of all is final: then it is the address or the right that is wrong
+        self.worked = False  # a first attempt that no one answers is the last: the address or the right is wrong
         self.attempts = 0
         self.since = 0.0
 
@@ -95,7 +95,8 @@ class _Patience:
         if self.attempts == 0:
             self.since = time.monotonic()
         final = isinstance(error, Refused) and error.code < 500 and error.code not in (408, 429)
-        if final or not self.worked or time.monotonic() - self.since > _PATIENCE_SECONDS:
+        hopeless = not self.worked and not isinstance(error, Broken)
+        if final or hopeless or time.monotonic() - self.since > _PATIENCE_SECONDS:
             raise error
         self.stop.wait(_PAUSES[min(self.attempts, len(_PAUSES) - 1)])
         self.attempts += 1

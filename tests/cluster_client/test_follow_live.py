@@ -130,10 +130,14 @@ def test_a_suspended_job(client: Cluster) -> None:
     assert (found.phase, found.reason) == ("Suspended", "waits in queue team to be admitted")
 
 
-def read_all(client: Cluster, name: str, follow: bool = True) -> dict[str, list[str]]:
+def read_all(
+    client: Cluster, name: str, follow: bool = True, began: threading.Event | None = None
+) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
+    began = began or threading.Event()
 
     def take(line: LogLine) -> None:
+        began.set()
         found.setdefault(line.node, []).append(line.text)
 
     logs(client, JobRef(name=name), follow=follow, on_line=take)
@@ -194,7 +198,9 @@ def test_a_restarted_container_is_read_on(client: Cluster) -> None:
     assert followed == [both]
 
 
-def snip(line: Wire, stop: threading.Event) -> None:
+def snip(line: Wire, following: threading.Event, stop: threading.Event) -> None:
+    """Cuts once something is followed: a first request that fails is another matter."""
+    following.wait()
     while not stop.wait(0.7):
         line.cut()
 
@@ -216,15 +222,15 @@ def test_a_fault_of_our_own_is_no_silence(client: Cluster, thread: str) -> None:
 def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:
     script = f"for i in $(seq {COUNT}); do echo $HOSTNAME $i; sleep 0.002; done; printf 'last words'"
     apply(client, [pytorch_job("torn", script, workers=1)])
-    stop = threading.Event()
+    began, stop = threading.Event(), threading.Event()
     with wire(client.host) as line:
         torn = replace(client, host=line.host)
         results: list[str] = []
         waiter = threading.Thread(target=lambda: results.append(wait(torn, JobRef(name="torn"), timeout=60).result))
         waiter.start()
         until(client, "torn", lambda found: found.phase == "Running")
-        threading.Thread(target=snip, args=(line, stop), daemon=True).start()
-        found = read_all(torn, "torn")
+        threading.Thread(target=snip, args=(line, began, stop), daemon=True).start()
+        found = read_all(torn, "torn", began=began)
         waiter.join()
         stop.set()
         assert line.cuts > 3
