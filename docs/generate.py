@@ -20,27 +20,11 @@ from typing import Any
 
 from k8sel.accelerators import ROWS
 from k8sel.audit import TRAPS, Trap
+from k8sel.cli import COMMANDS
 from k8sel.entrypoint.usage import HELP
 from k8sel.schema import schema
 
 HERE = Path(__file__).parent
-COMMANDS = [
-    "init",
-    "from",
-    "schema",
-    "validate",
-    "plan",
-    "render",
-    "apply",
-    "delete",
-    "status",
-    "logs",
-    "run",
-    "docker",
-    "devices",
-    "receipt",
-    "audit",
-]
 JOB_FILE_HEAD = """# The job file
 
 Every field. `k8sel schema` prints the same as a JSON Schema, `k8sel init` writes a commented file to start from.

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel import __version__, cli_audit, cli_cluster, cli_devices, cli_from, cli_receipt, cli_render, cli_streams
+from k8sel import __version__, cli_streams
 from k8sel.errors import K8selError
-from k8sel.options import File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
+from k8sel.options import Context, File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 
 if TYPE_CHECKING:
     from k8sel.load import Job
@@ -50,7 +51,9 @@ def main() -> None:
 
 def _failure() -> int:
     """The exit status of what goes wrong: 1, but where that is the answer "different"."""
-    return cli_receipt.ERROR if cli_receipt.DIFF in sys.argv[2:] else 1
+    from k8sel.cli_receipt import DIFF, ERROR
+
+    return ERROR if DIFF in sys.argv[2:] else 1
 
 
 def _run() -> None:
@@ -163,7 +166,7 @@ def plan(
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Also compare with the nodes of the cluster; needs one.")
     ] = False,
-    context: cli_cluster.Context = None,
+    context: Context = None,
     quiet: Quiet = False,
 ) -> None:
     """Show every decision: node, rank, device, mask, threads."""
@@ -174,6 +177,8 @@ def plan(
     jobs = read(files)
     job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
     if cluster or context:
+        from k8sel import cli_cluster
+
         at = cli_cluster.connected(context)
         job_plans = [cli_cluster.compared(at, *each, quiet) for each in zip(jobs, job_plans, strict=True)]
     for job_plan in job_plans:
@@ -245,23 +250,23 @@ def _one(file: str, door: str) -> list[Job]:
     return jobs
 
 
-COMMANDS = (
-    init,
-    cli_from.from_,
-    schema,
-    validate,
-    plan,
-    cli_render.render,
-    run,
-    docker,
-    cli_devices.devices,
-    cli_audit.audit,
-    cli_cluster.apply,
-    cli_cluster.delete,
-    cli_cluster.status,
-    cli_cluster.logs,
-    cli_receipt.receipt,
-)
+COMMANDS = {  # where each is: a module is imported when its command is asked for
+    "init": "k8sel.cli:init",
+    "from": "k8sel.cli_from:from_",
+    "schema": "k8sel.cli:schema",
+    "validate": "k8sel.cli:validate",
+    "plan": "k8sel.cli:plan",
+    "render": "k8sel.cli_render:render",
+    "run": "k8sel.cli:run",
+    "docker": "k8sel.cli:docker",
+    "devices": "k8sel.cli_devices:devices",
+    "audit": "k8sel.cli_audit:audit",
+    "apply": "k8sel.cli_cluster:apply",
+    "delete": "k8sel.cli_cluster:delete",
+    "status": "k8sel.cli_cluster:status",
+    "logs": "k8sel.cli_cluster:logs",
+    "receipt": "k8sel.cli_receipt:receipt",
+}
 
 
 def application(words: Sequence[str]) -> typer.Typer:
@@ -277,7 +282,12 @@ def application(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     made.callback()(_options)
-    named = [command for command in COMMANDS if [command.__name__] == list(words[:1])]
-    for command in named or COMMANDS:
-        made.command()(command)
+    for name in [name for name in COMMANDS if [name] == list(words[:1])] or COMMANDS:
+        made.command(name)(_command(name))
     return made
+
+
+def _command(name: str) -> Callable[..., None]:
+    module, _, function = COMMANDS[name].partition(":")
+    found: Callable[..., None] = getattr(import_module(module), function)
+    return found

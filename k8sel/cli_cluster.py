@@ -10,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.options import Files, Quiet, choice, completed, plans, read, warn
+from k8sel.options import Context, Files, Namespace, Quiet, choice, completed, plans, read, warn
 
 if TYPE_CHECKING:
     from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Outcome, Status
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
-Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
 JobKind = Annotated[
     str | None,
     typer.Option(

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from k8sel.cli_cluster import Context, Namespace, connected
-from k8sel.options import Quiet, choice, text, usage, warn
+from k8sel.cli_cluster import connected
+from k8sel.options import Context, Namespace, Quiet, choice, text, usage, warn
 
 
 def _rows(incomplete: str) -> list[str]:
@@ -84,9 +84,6 @@ def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[s
 
 def _text(file: str) -> str:
     return text(file).decode("utf-8", "replace")
-
-
-from_.__name__ = "from"  # a word of Python's, which no function can be called where it is defined
 
 
 def _write(file: Path, made: str) -> None:

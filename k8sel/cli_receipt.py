@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel.cli_cluster import Context, JobKind, Namespace, connected, refs
-from k8sel.options import choice, completed, usage
+from k8sel.cli_cluster import JobKind, connected, refs
+from k8sel.options import Context, Namespace, choice, completed, usage
 
 if TYPE_CHECKING:
     from k8sel.receipts import Receipts

@@ -23,6 +23,8 @@ File = Annotated[str, typer.Argument(help="Job file; - is standard input.", meta
 Nodes = Annotated[
     int | None, typer.Option(min=1, help="Take this many nodes instead of the file's; 1 is what runs on one machine.")
 ]
+Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
+Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
 _READ_HINTS = {
     errno.ENOENT: "`k8sel init` writes a starter file",
