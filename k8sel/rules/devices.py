@@ -65,8 +65,10 @@ def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
     """A type without devices has none to count or to name."""
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
-        wanted = max(asked.count or 0, len(asked.devices or ()))
-        message = f"type {row.name} has no devices, and the file asks for {_some(wanted)}"
+        counted = range(asked.count or 0)
+        named = asked.devices and list(asked.devices) != list(counted)
+        wanted = f"names {list(asked.devices or ())}" if named else f"asks for {_some(len(counted))}"
+        message = f"type {row.name} has no devices, and the file {wanted}"
         yield forbidden(HERE, message, "leave count and devices out")
 
 

@@ -128,8 +128,8 @@ def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
         return _of_the_mac(door, isolation, selection)
     named, alone = selection != "none", isolation == "process"
     if row == "cpu":
-        asked = 2 if selection == "count" else 3
-        return [f"type cpu has no devices, and the file asks for {asked} devices"] if named else []
+        asked = {"count": "asks for 2 devices", "subset": "names [0, 2]", "order": "names [2, 0]"}
+        return [f"type cpu has no devices, and the file {asked[selection]}"] if named else []
     reasons = {
         NOT_IN_DOCKER.get(row): door == "docker" and named,
         UNORDERED.get(row): selection == "order" and not alone,

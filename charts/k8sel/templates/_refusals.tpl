@@ -77,7 +77,10 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- $seen = append $seen (int $device) -}}
 {{- end -}}
 {{- if and $without .plan.row.inContainer (or $count $asked.devices) -}}
-{{- $message := printf "type %s has no devices, and the file asks for %s" $asked.type (include "k8sel.some" (max $count (len $asked.devices))) -}}
+{{- $wanted := printf "asks for %s" (include "k8sel.some" $count) -}}
+{{- $named := include "k8sel.numbers" $asked.devices -}}
+{{- if and $asked.devices (ne $named (include "k8sel.numbers" (until $count))) }}{{ $wanted = printf "names %s" $named }}{{ end -}}
+{{- $message := printf "type %s has no devices, and the file %s" $asked.type $wanted -}}
 {{- include "k8sel.refuse" (list $found "spec.accelerator" "forbidden" $message "leave count and devices out") -}}
 {{- else if and $asked.devices (le $count $top) (not $without) -}}
 {{- $hint := printf "count: %d" (add1 $top) -}}
