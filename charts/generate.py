@@ -18,6 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+HERE = Path(__file__).parent
+CHART = HERE / "k8sel"
+sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
+
 from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
@@ -30,9 +34,6 @@ from k8sel.rules import pod as pod_rules
 from k8sel.schema import NULLABLE, schema
 from k8sel.spec import API_VERSION, KIND
 from k8sel.targets import podspec
-
-HERE = Path(__file__).parent
-CHART = HERE / "k8sel"
 
 
 def files() -> dict[str, bytes]:
