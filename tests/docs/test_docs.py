@@ -50,6 +50,12 @@ def test_every_command_is_in_the_changelog_and_the_reference() -> None:
         assert f"## k8sel {command}" in (ROOT / "docs" / "cli.md").read_text(), command
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    readme = (ROOT / "README.md").read_text()
+    pages = [str(page.relative_to(ROOT)) for page in PAGES if page.parent == ROOT / "docs"]
+    assert [page for page in [*pages, "charts/k8sel/README.md"] if f"]({page})" not in readme] == []
+
+
 def test_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text()))
