@@ -33,6 +33,9 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 | field | type | meaning |
 |---|---|---|
 """
+TRAPS_HEAD = """| trap | what is looked at | what follows | the way out | source |
+|---|---|---|---|---|
+"""
 SELECTIONS = {  # of selection.json
     "count": "`count: 2`",
     "subset": "`devices: [0, 2]`",
@@ -50,7 +53,7 @@ def pages() -> dict[str, str]:
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
-        "audit.md": _filled("audit.md", "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
+        "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }

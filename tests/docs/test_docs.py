@@ -41,6 +41,11 @@ def test_links_resolve(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_comment_ends_a_table_before_its_rows(page: Path) -> None:
+    assert "---|\n<!--" not in page.read_text()
+
+
 def test_every_command_is_in_the_changelog_and_the_reference() -> None:
     for command in generator().COMMANDS:
         assert (
