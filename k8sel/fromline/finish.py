@@ -62,8 +62,6 @@ def written(draft: Draft, row: Row, asked: Asked) -> str:
         api.check(load(text.encode(), asked.file)[0])
     except SpecError as error:
         draft.problems += [_placed(draft, problem) for problem in error.problems]
-    except msgspec.ValidationError as error:
-        draft.refuse(draft.command[0], f"this makes no job file: {error}", "")
     return "" if draft.problems else text
 
 
@@ -75,7 +73,10 @@ def _text(fields: dict[FieldPath, Any]) -> str:
         for name in path[:-1]:
             part = part.setdefault(str(name), {})
         part[str(path[-1])] = value
-    return yamlio.dump([msgspec.to_builtins(decode(whole))])
+    try:
+        return yamlio.dump([msgspec.to_builtins(decode(whole))])
+    except msgspec.ValidationError:  # as it is, then: reading it says where and why
+        return yamlio.dump([whole])
 
 
 def _placed(draft: Draft, problem: Problem) -> Problem:

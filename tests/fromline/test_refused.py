@@ -20,6 +20,7 @@ def refused(text: str) -> str:
         ("torchrun --nproc_per_node=2", "the program is missing"),
         ("torchrun --nproc_per_node=two t.py", '1:10: invalid: --nproc_per_node is "two", not a number from 1 on'),
         ("torchrun --nproc_per_node=0 t.py", '--nproc_per_node is "0", not a number from 1 on'),
+        ("torchrun --nproc_per_node=2000 t.py", "spec.accelerator.count: invalid: 2000 is not at most 1024"),
         ("torchrun --nproc_per_node=auto t.py", "how many processes a node has is not in the line"),
         ("torchrun --nnodes=1:4 --nproc_per_node=1 t.py", '"1:4" nodes: a job has one number of them'),
         ("torchrun --nproc_per_nodes=2 t.py", "--nproc_per_nodes is no option that is known here. Hint: did you mean"),
