@@ -116,8 +116,15 @@ def _required(wrong: Wrong) -> Iterator[Problem]:
 
 
 def _type(wrong: Wrong) -> tuple[str, str]:
-    message = f"expected {TYPES[wrong.limit]}, got {describe(wrong.value, wrong.text)}"
-    return message, type_hint(wrong.limit, wrong.value, wrong.text)
+    got = describe(wrong.value, wrong.text)
+    if isinstance(wrong.value, str) and _of_mappings(wrong.part):
+        return f"expected a list of mappings, got {got}", ""
+    return f"expected {TYPES[wrong.limit]}, got {got}", type_hint(wrong.limit, wrong.value, wrong.text)
+
+
+def _of_mappings(part: Schema) -> bool:
+    """Whether this is a list whose items no text can be."""
+    return part.get("type") == "array" and part["items"].get("type") not in ("string", "integer")
 
 
 def _any_of(wrong: Wrong) -> tuple[str, str]:
