@@ -174,12 +174,6 @@ def without_gpus_in_proc(box: Box) -> None:
     shutil.rmtree(box.root / "proc/driver/nvidia/gpus")
 
 
-ONE_PROCESS_EACH = {
-    "OMPI_COMM_WORLD_RANK": "0",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-    "OMPI_COMM_WORLD_SIZE": "2",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-}
 ONLY_NVML = "which part of a GPU (MIG) is which, only NVML says"
 # name: the machine, the expectation, the mask (None: refused), how it is known, a part of what is said
 WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str, str]] = {
