@@ -51,7 +51,10 @@ CAUSES = (
     ("is already in use by container", "another run of this job is going on or was killed: docker rm -f {name}"),
     ("range of CPUs is from", "spec.resources.cpu is more than the daemon's machine has"),
     ("No such container", "somebody has removed the container meanwhile"),
-    ("network with name", "another run of this job is going on or was killed: docker network rm {network}"),
+    (
+        "network with name",
+        "another run of this job is going on or was killed: docker rm -f {names}, then docker network rm {network}",
+    ),
 )
 
 
@@ -71,7 +74,8 @@ _Events = queue.SimpleQueue["_Ended | signal.Signals"]
 def run(containers: Sequence[Container], network: str | None, *, needs: str = "", pull: str | None, quiet: bool) -> int:
     """Runs all of them to their end: the first failure's status, or 0. Raises ContainersError."""
     first = containers[0]
-    hints = {"needs": needs, "name": first.name, "network": network or ""}
+    names = " ".join(each.name for each in containers)
+    hints = {"needs": needs, "name": first.name, "names": names, "network": network or ""}
     with _explained(hints):
         client = _connect()
         _pull(client, first.image, pull, quiet)
@@ -97,7 +101,7 @@ def _connect() -> DockerClient:
         client.api.timeout = ANSWER_SECONDS
     except (DockerException, RequestException) as error:
         raise ContainersError(
-            f"k8sel: no Docker daemon answers: {_brief(error)}. "
+            f"k8sel: no Docker daemon answers: {_system(error) or _brief(error)}. "
             "Is it running, and may this user use it? DOCKER_HOST says where it is, if not at /var/run/docker.sock."
         ) from None
     return client
@@ -272,6 +276,15 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
         raise ContainersError(f"k8sel: the Docker daemon refused: {said.rstrip('.')}.{way}") from None
     except (RequestException, SocketError) as error:
         raise ContainersError(f"k8sel: the Docker daemon went away: {_brief(error)}. Hint: see its log") from None
+
+
+def _system(error: BaseException | None) -> str:
+    """The operating system's words behind a client's error: ``Permission denied``; empty where it said none."""
+    while error:
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        error = error.__context__
+    return ""
 
 
 def _brief(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from k8sel.entrypoint.machine import whole
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
 
@@ -19,7 +20,7 @@ def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dic
     MPI's come before plain ones: mpirun may have carried the launcher pod's own RANK here.
     """
     for theirs in _tables(environ, flavours):
-        found = {ours: environ[name] for ours, name in theirs.items() if environ.get(name, "").isdecimal()}
+        found = {ours: environ[name] for ours, name in theirs.items() if whole(environ.get(name, "")) is not None}
         if len(found) == len(NAMES):
             return found
     known = sorted({row["rank"]["LOCAL_RANK"] for row in flavours.values()} | {"LOCAL_RANK"})

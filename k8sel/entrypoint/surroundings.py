@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, names, read, whole
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import record
 from k8sel.entrypoint.tables import Row
@@ -138,9 +138,7 @@ def _limit(limits: str, name: str) -> tuple[int, int] | None:
 
 
 def _number(word: str) -> int | None:
-    if word == "unlimited":
-        return NO_LIMIT
-    return int(word) if word.isascii() and word.isdecimal() and len(word) < 20 else None
+    return NO_LIMIT if word == "unlimited" else whole(word)
 
 
 def _capable(status: str, capability: int) -> bool:

@@ -80,6 +80,12 @@ STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] =
         "K8SEL_PRODUCTS is read by nothing: is K8SEL_PRODUCT meant?",
     ),
     "rank without a launcher": (["rank", "env"], devices(0), {}, "no launcher's rank variables are set here"),
+    "a rank that is no number": (
+        ["rank", "env"],
+        devices(0),
+        {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "1" * 5000},
+        "no launcher's rank variables are set here",
+    ),
     "an order a vendor lacks": (
         ["env"],
         {"accelerator": "xpu", "devices": [0], "order": "fastest"},

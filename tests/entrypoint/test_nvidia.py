@@ -192,8 +192,8 @@ WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None,
         None,
         "",
         "devices [1] cannot be named in CUDA_VISIBLE_DEVICES: /proc/driver/nvidia does not say what stands for them "
-        "there (NVML: libnvidia-ml.so.1 is not in this container (NVIDIA_DRIVER_CAPABILITIES with utility brings it); "
-        f"{ONLY_NVML})",
+        "there (NVML: libnvidia-ml.so.1 is not here (NVIDIA_DRIVER_CAPABILITIES with utility brings it into a "
+        f"container); {ONLY_NVML})",
     ),
     "two parts of one instance": (
         two_in_one_instance,

@@ -187,7 +187,7 @@ LAYOUTS: dict[str, Layout] = {
         of("rocm", 0),
         None,
         "0 found by KFD: was the resource requested, does the node's container runtime hand devices over, "
-        "is its driver loaded? (/dev/kfd is not in this container)",
+        "is its driver loaded? (/dev/kfd is not here)",
     ),
     "rocm: beside another vendor's": (
         both(

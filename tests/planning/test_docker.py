@@ -243,7 +243,7 @@ def test_a_missing_daemon_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "k8sel", "docker", "-q", str(FILE)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("k8sel: no Docker daemon answers: ")
+    assert done.stderr.startswith("k8sel: no Docker daemon answers: No such file or directory. Is it running, ")
 
 
 def test_the_line_needs_no_client(tmp_path: Path) -> None:

@@ -97,7 +97,9 @@ def _load(folder: str) -> Any:
     try:
         return ctypes.CDLL(paths[-1])
     except OSError:
-        raise OSError(f"{_NAME} is not in this container (NVIDIA_DRIVER_CAPABILITIES with utility brings it)") from None
+        raise OSError(
+            f"{_NAME} is not here (NVIDIA_DRIVER_CAPABILITIES with utility brings it into a container)"
+        ) from None
 
 
 def _devices_at(library: Any, index: int) -> list[list[Any]]:
