@@ -52,5 +52,5 @@ def audit(
 
 def _sum(objects: int, traps: int, kinds: tuple[str, ...]) -> str:
     if not objects:
-        return f"no {', '.join(kinds)} is in there: nothing was looked at"
+        return f"no {', '.join(kinds)} is in there: nothing was looked at (job files: `k8sel validate`)"
     return f"{objects} {'object' if objects == 1 else 'objects'} looked at, {traps} {'trap' if traps == 1 else 'traps'}"

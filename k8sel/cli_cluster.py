@@ -142,6 +142,9 @@ def _report(applied: Applied, how: _How) -> None:
         print(f"warning: {warning}", file=sys.stderr)
     note = " (dry run)" if how.dry_run else ""
     print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
+    if applied.ended and not how.quiet:
+        way = f"k8sel delete {applied.name} -n {applied.namespace}, then apply"
+        print(f"k8sel: it has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
 
 
 def _progress(quiet: bool) -> Callable[[str], None]:

@@ -15,6 +15,7 @@ from k8sel.cluster import changes, trouble
 from k8sel.cluster.kinds import JOB_KINDS, object_path
 from k8sel.cluster.refusal import Refusal, Sent, explain
 from k8sel.cluster.rest import Answer, Cluster, Object, Refused, find, request
+from k8sel.cluster.status import end
 from k8sel.errors import ClusterError
 from k8sel.names import MANAGER
 
@@ -36,6 +37,11 @@ class Applied:
     warnings: tuple[str, ...]  # the server's own
     before: Object | None
     after: Object
+
+    @property
+    def ended(self) -> Literal["Succeeded", "Failed"] | None:
+        """How a job that was there before has ended: what is applied to it starts nothing."""
+        return end(self.after) if self.kind in JOB_KINDS else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -103,6 +103,12 @@ def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), 
     )
 
 
+def end(job: Object) -> Literal["Succeeded", "Failed"] | None:
+    """How a job has ended, by its own record; None while it may still run."""
+    phase = _phase(job)
+    return phase if phase in ("Succeeded", "Failed") else None
+
+
 def _conditions(job: Object) -> list[Object]:
     return list(job.get("status", {}).get("conditions") or [])
 

@@ -14,6 +14,7 @@ from k8sel.fromline.draft import Draft
 from k8sel.fromline.words import Word
 from k8sel.frommanifest import fields
 from k8sel.frommanifest.places import Places
+from k8sel.names import LABEL_JOB
 from k8sel.yamlio import parse
 
 __all__ = ["convert"]
@@ -46,6 +47,9 @@ def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> 
     """One object as a job file; "" where its draft holds problems."""
     pods, container = _training(manifest)
     here = places.word(manifest.kind, manifest.at("kind"))
+    if manifest.get("metadata", "labels", LABEL_JOB) is not None:
+        draft.refuse(here, f"this {manifest.kind} was made by k8sel, from a job file", "that job file, as it is")
+        return ""
     if pods is None or container is None:
         draft.refuse(here, f"{manifest.kind} has no container to look at", "the pods' template with its containers")
         return ""

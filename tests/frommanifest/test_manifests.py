@@ -36,6 +36,12 @@ def said(text: str) -> str:
     return "\n".join(map(str, convert(text, Asked())[1]))
 
 
+def test_k8sels_own_object_leads_to_its_job_file() -> None:
+    own = manifest("no-shared-memory").replace("metadata:\n", "metadata:\n  labels: {k8sel.dev/job: own}\n", 1)
+    with pytest.raises(SpecError, match="this PyTorchJob was made by k8sel, from a job file. Hint: that job file"):
+        convert(own, Asked())
+
+
 @pytest.mark.parametrize(
     ("case", "launcher", "nodes", "processes", "resource", "count", "positions"),
     [
