@@ -38,7 +38,7 @@ def said(text: str) -> str:
 
 def test_k8sels_own_object_leads_to_its_job_file() -> None:
     own = manifest("no-shared-memory").replace("metadata:\n", "metadata:\n  labels: {k8sel.dev/job: own}\n", 1)
-    with pytest.raises(SpecError, match="this PyTorchJob was made by k8sel, from a job file. Hint: that job file"):
+    with pytest.raises(SpecError, match=r"this PyTorchJob was made by k8sel, from a job file\. Hint: that job file"):
         convert(own, Asked())
 
 
