@@ -6,22 +6,32 @@ docs/job.schema.json  the schema itself, for editors
 docs/entrypoint.md    the entrypoint's help, likewise
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
+docs/guide.md         what becomes of each command line that stands there, in the page written by hand
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from k8sel import api, local
 from k8sel.accelerators import ROWS
 from k8sel.audit import TRAPS, Trap
 from k8sel.cli import COMMANDS
+from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.entrypoint.usage import HELP
+from k8sel.errors import Kind, Problem
+from k8sel.fromline import Asked, LineError, convert
+from k8sel.load import load
+from k8sel.plan import JobPlan
 from k8sel.schema import schema
 
 HERE = Path(__file__).parent
@@ -44,6 +54,10 @@ SELECTIONS = {  # of selection.json
 }
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 OVERVIEW = "<!-- overview from here -->\n"
+COMMAND = re.compile(f"### ([^\n]+)\n\n```sh\n(.*?)```\n\n{BEGIN}.*?{END}", re.DOTALL)  # of guide.md
+COMMANDS_HEAD = """| command | line | nodes x processes | masks of the processes | warnings |
+|---|---|---|---|---|
+"""
 DOORS = ("kubernetes", "host", "docker", "run")
 
 
@@ -55,6 +69,7 @@ def pages() -> dict[str, str]:
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
+        "guide.md": _guide((HERE / "guide.md").read_text(encoding="utf-8")),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }
 
@@ -193,6 +208,73 @@ def _runs(runs: Collection[dict[str, Any]]) -> str:
         return "None so far.\n"
     head = "| cell | devices | machine | driver | k8sel | date |\n|---|---|---|---|---|---|\n"
     return head + "".join(f"| {' | '.join(str(value) for value in run.values())} |\n" for run in runs)
+
+
+class Carried(NamedTuple):
+    """What becomes of a command line on one machine."""
+
+    made: str
+    nodes: int
+    plan: JobPlan
+    said: list[Problem]
+
+
+def _guide(page: str) -> str:
+    """The page of command lines: what becomes of each below it, and all of them in the table at the top."""
+    table = "".join(_row(*each) for each in COMMAND.findall(page))
+    return _between(COMMAND.sub(_below, page), OVERVIEW, COMMANDS_HEAD + table)
+
+
+def _carried(text: str) -> Carried | LineError:
+    try:
+        made, notes = convert(text, Asked(file="<stdin>", image="app:1"))
+    except LineError as error:
+        return error
+    (job,) = load(made.encode(), "job.yaml")
+    plan = api.plan(job, "run", nodes=1)
+    return Carried(made=made, nodes=job.file.spec.nodes or 1, plan=plan, said=[*notes, *plan.warnings])
+
+
+def _below(found: re.Match[str]) -> str:
+    became = _carried(found[2])
+    shown = _refused(became) if isinstance(became, LineError) else _taken(became)
+    return f"### {found[1]}\n\n```sh\n{found[2]}```\n\n{BEGIN}{shown}{END}"
+
+
+def _refused(error: LineError) -> str:
+    return f"Refused:\n\n```text\n{error}\n```\n"
+
+
+def _taken(became: Carried) -> str:
+    said = "".join(f"{problem}\n" for problem in became.said)
+    return (
+        f"The job file:\n\n```yaml\n{became.made}```\n\nWhat it starts:\n\n```text\n{_started(became.plan)}\n```\n"
+        + (f"\nWhat is said:\n\n```text\n{said}```\n" if said else "")
+    )
+
+
+def _started(plan: JobPlan) -> str:
+    """The line that `k8sel run --print` gives, what the entrypoint expects left out, in lines that a page can hold."""
+    line = str(local.command(plan, override_env=True, started=False, environ={}))
+    words = [f"{VARIABLE}=..." if word.startswith(f"{VARIABLE}=") else word for word in shlex.split(line)]
+    folded = textwrap.wrap(shlex.join(words), 110, break_long_words=False, break_on_hyphens=False)
+    return " \\\n  ".join(folded)
+
+
+def _row(title: str, text: str) -> str:
+    """A command's line of the table: where it stands, how it begins, and what it starts."""
+    address = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")  # as GitHub makes it
+    lines = "; ".join(text.replace("\\\n", "").splitlines())
+    begins = textwrap.shorten(lines, 100, placeholder=" ...")
+    return f"| [{title}](#{address}) | `{begins}` | {_sum(_carried(text))} |\n"
+
+
+def _sum(became: Carried | LineError) -> str:
+    if isinstance(became, LineError):
+        return "refused | | "
+    masks = " ".join(f"{name}={value}" for name, value in became.plan.devices.mask_env.items())
+    warnings = sum(problem.kind is Kind.WARNING for problem in became.said)
+    return f"{became.nodes} x {became.plan.processes_per_node} | `{masks}` | {warnings or '-'}"
 
 
 if __name__ == "__main__":
