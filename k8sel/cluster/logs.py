@@ -152,11 +152,12 @@ class _Follower:
         if not self.ended:
             self.ended = self._all_pods(picture)
             return False
-        alive = any(thread.is_alive() for thread in self.readers.values())
+        alive = {uid for uid, thread in self.readers.items() if thread.is_alive()}
         late = [pod for uid, pod in picture.pods.items() if uid not in self.readers and started(pod, picture.job.kind)]
         if not alive and not late and self.lines.empty():
             return True
-        return time.monotonic() - self.last > _AFTER_END_SECONDS
+        unread = any(uid in alive and ended(pod) for uid, pod in picture.pods.items())  # its lines are there, and come
+        return not unread and time.monotonic() - self.last > _AFTER_END_SECONDS
 
 
 class _Reader:

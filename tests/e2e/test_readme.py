@@ -62,7 +62,7 @@ def test_from_nothing_to_a_jobs_rank_logs(cluster: Cluster, namespace: str, monk
     monkeypatch.chdir(ROOT)
     output, statuses = typed(cluster, namespace, blocks()[0])
     assert statuses == [0, 0, 0]
-    assert shown(blocks()[0]) - set(steady(output).splitlines()) == set()
+    assert shown(blocks()[0]) - set(steady(output).splitlines()) == set(), output
 
 
 @pytest.mark.usefixtures("gpus")
@@ -73,4 +73,4 @@ def test_a_gpu_that_is_promised_and_not_handed_over(
     with cluster.broken("next"):
         output, statuses = typed(cluster, namespace, blocks()[1])
     assert statuses == [1]
-    assert shown(blocks()[1]) - set(steady(output).splitlines()) == set()
+    assert shown(blocks()[1]) - set(steady(output).splitlines()) == set(), output
