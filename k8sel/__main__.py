@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
+import os
+import sys
 
 
 def main() -> None:
@@ -15,7 +18,28 @@ def main() -> None:
     atexit.register(gc.freeze)
     from k8sel.cli import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        _end_with_readers(end.code)
+        raise
+    _end_with_readers(0)
+
+
+def _end_with_readers(status: object) -> None:
+    """Ends here and now where threads still read a cluster or a daemon, once the exit handlers have run.
+
+    The interpreter's own end takes their connections away under them, and OpenSSL its memory: a thread that reads just
+    then ends the program with SIGSEGV. docs.python.org, threading: daemon threads are abruptly stopped at shutdown.
+    """
+    threading = sys.modules.get("threading")
+    if threading is None or threading.active_count() == 1 or not isinstance(status, int):
+        return
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -198,6 +198,21 @@ def test_no_garbage_is_looked_for_at_the_end() -> None:
     assert result.stdout.splitlines()[1:] == ["kept from the search: True"]
 
 
+def test_threads_that_still_read_are_not_met_by_the_interpreters_end() -> None:
+    """Which would take away what they read from. Output is out, exit handlers have run, the status is the command's."""
+    code = (
+        "import atexit, sys, threading; sys.argv = ['k8sel', 'validate', 'nowhere.yaml']\n"
+        "class Met:\n"
+        "    def __del__(self): print('met')\n"
+        "threading.met = Met()\n"
+        "atexit.register(print, 'handlers ran')\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "from k8sel.__main__ import main; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "handlers ran\n")
+
+
 def test_the_readme_shows_the_real_plan() -> None:
     readme = (EXAMPLES.parent / "README.md").read_text()
     shown = readme.split("$ k8sel plan examples/ordered-torchrun.yaml\n")[1].split("```")[0]
