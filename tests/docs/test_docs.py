@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import loaded
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -21,12 +21,7 @@ PAGES = sorted(
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("docs/generate.py")
 
 
 def test_generated_pages_are_current() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -12,6 +11,7 @@ from types import ModuleType
 
 import pytest
 import yaml
+from scripts import loaded
 
 from cluster.client import Cluster, await_
 from k8sel import api, brought
@@ -23,12 +23,7 @@ HINT = "run: python manifests/generate.py"
 
 def generator() -> ModuleType:
     """manifests/generate.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location("manifests_generate", GALLERY / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("manifests/generate.py")
 
 
 def test_generated_files_are_current() -> None:

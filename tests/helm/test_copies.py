@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from base64 import b64decode
 from hashlib import sha256
 from types import ModuleType
 
 from planning import goldens
+from scripts import loaded
 
-from helm.rendering import CHART, ROOT, Renderer
+from helm.rendering import CHART, Renderer
 from k8sel import __version__
 
 HINT = "run: python charts/generate.py"
@@ -17,12 +17,7 @@ HINT = "run: python charts/generate.py"
 
 def generator() -> ModuleType:
     """charts/generate.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location("charts_generate", ROOT / "charts" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("charts/generate.py")
 
 
 def test_generated_files_are_current() -> None:
