@@ -36,11 +36,13 @@ class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     hostfile: tuple[str, ...]  # where the operator puts the nodes' names
     local: tuple[str, ...]  # instead of that, on this machine alone; {slots}
     count: str
-    per_node: str
     export: str  # sends variables of mpirun's own environment to the ranks
     export_list: bool  # all in one word, with commas; else the flag again for each
     set: tuple[str, ...]  # sends {name} with {value} to the ranks
-    options: tuple[str, ...]
+    binding: dict[str, tuple[str, ...]]  # how many on each node ({per_node}), and bound to what ({cores}); "": unasked
+    ccl: dict[str, str]  # oneCCL's variables that this MPI needs
+    setvars: tuple[str, ...]  # scripts of the image that prepare it, where they are there
+    says: str  # words of `program --version` that no other MPI says
     ssh_flag: tuple[str, ...]  # in front of ssh's options, as one word
     ssh_env: tuple[str, ...]  # variables that take ssh's options
     longest_prefix: int | None  # of a host's name, up to its first digit: what some versions can take

@@ -65,15 +65,16 @@ def capabilities(spec: Spec) -> tuple[str, ...]:
 
 def launch(spec: Spec, door: str, rank: Argv, settled: Mapping[str, str]) -> Argv:
     """mpirun for all ranks, each with ``rank`` in front of the user's command."""
-    return (*_mpirun(spec, door, spec.processes_per_node or 1, settled), *rank, *spec.command)
+    binding = spec.mpi.binding or ""
+    return (*_mpirun(spec, door, spec.processes_per_node or 1, binding, settled), *rank, *spec.command)
 
 
 def probe(spec: Spec, check: Argv) -> Argv:
     """mpirun for one ``check`` on each node."""
-    return (*_mpirun(spec, "kubernetes", 1, {}), *check)
+    return (*_mpirun(spec, "kubernetes", 1, "", {}), *check)
 
 
-def _mpirun(spec: Spec, door: str, per_node: int, settled: Mapping[str, str]) -> Argv:
+def _mpirun(spec: Spec, door: str, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
     mpi = MPIS[str(spec.mpi.implementation)]
     nodes = spec.nodes or 1
     return (
@@ -82,8 +83,7 @@ def _mpirun(spec: Spec, door: str, per_node: int, settled: Mapping[str, str]) ->
         *mpi.root_flags,
         *_hosts(mpi, door, per_node),
         *(mpi.count, str(nodes * per_node)),
-        *(mpi.per_node, str(per_node)),
-        *mpi.options,
+        *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
         *(_ssh_flag(mpi, spec) if door == "kubernetes" else ()),
         *_exports(mpi, spec),
         *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
@@ -92,6 +92,11 @@ def _mpirun(spec: Spec, door: str, per_node: int, settled: Mapping[str, str]) ->
 
 def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
     return tuple(word.format(slots=slots) for word in mpi.local) if door != "kubernetes" else mpi.hostfile
+
+
+def _cores(spec: Spec) -> int:
+    """Those of one process: its threads compute, and oneCCL's workers have their own."""
+    return (spec.cpu.threads_per_process or 1) + (spec.ccl.workers or 0)
 
 
 def _exports(mpi: Mpi, spec: Spec) -> Argv:

@@ -127,11 +127,68 @@ class Accelerator(_Model, frozen=True, kw_only=True):
 
 
 class Cpu(_Model, frozen=True, kw_only=True):
-    """CPU threads of one process."""
+    """Processes and threads by the machine's CPUs."""
 
-    threads_per_process: (
-        Annotated[Positive, Meta(description="OMP_NUM_THREADS; default: from the CPUs that the node really has.")]
+    process_per: (
+        Annotated[
+            Literal["socket", "numa"],
+            Meta(
+                description="One process for each CPU socket or NUMA node of this machine, instead of "
+                "processesPerNode; for `run` and `docker`, which know the machine. Their default is socket."
+            ),
+        ]
         | None
+    ) = None
+    threads_per_process: (
+        Annotated[
+            Positive,
+            Meta(description="OMP_NUM_THREADS; default: the cores that the process really has, less oneCCL's workers."),
+        ]
+        | None
+    ) = None
+
+
+class Ccl(_Model, frozen=True, kw_only=True):
+    """oneCCL, where the backend communicates by it: each field is one of its variables."""
+
+    workers: Annotated[Positive, Meta(description="CCL_WORKER_COUNT: threads of each process; default 1.")] | None = (
+        None
+    )
+    worker_affinity: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$",
+                description="CCL_WORKER_AFFINITY: auto, or a core for each worker of the node.",
+                examples=["auto", "0,24"],
+            ),
+        ]
+        | None
+    ) = None
+    transport: (
+        Annotated[
+            Literal["mpi", "ofi"],
+            Meta(description="CCL_ATL_TRANSPORT; default: mpi by mpirun, ofi by torchrun."),
+        ]
+        | None
+    ) = None
+    provider: (
+        Annotated[str, Meta(pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER: of libfabric.", examples=["tcp"])]
+        | None
+    ) = None
+    interface: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$",
+                description="CCL_KVS_IFACE: the network where processes find each other.",
+                examples=["eth0"],
+            ),
+        ]
+        | None
+    ) = None
+    log_level: (
+        Annotated[Literal["error", "warn", "info", "debug", "trace"], Meta(description="CCL_LOG_LEVEL.")] | None
     ) = None
 
 
@@ -150,6 +207,16 @@ class Mpi(_Model, frozen=True, kw_only=True):
     """MPI settings; only with launcher mpirun."""
 
     implementation: Annotated[MpiName, Meta(description="Which MPI the image has.")] | None = None
+    binding: (
+        Annotated[
+            Literal["none", "socket", "numa", "core"],
+            Meta(
+                description="What each process is bound to: a CPU socket or a NUMA node, in turn; core: as many cores "
+                "of its own as threadsPerProcess and oneCCL's workers. Default: none, and with Intel MPI its own way."
+            ),
+        ]
+        | None
+    ) = None
     ssh_port: Annotated[int, Meta(ge=1, le=65535, description="Port of sshd; default 2222.")] | None = None
     ssh_auth_mount_path: (
         Annotated[
@@ -223,7 +290,20 @@ class Spec(_Model, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
     ) = None
     accelerator: Annotated[Accelerator, Meta(description="Which devices, how many, and in which order.")]
-    cpu: Annotated[Cpu, Meta(description="CPU threads of one process.")] = Cpu()
+    backend: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[a-z][a-z0-9_]*$",
+                description="torch.distributed's backend that the command uses: checked against the image's versions. "
+                "Default: what --ddp_backend in the command says.",
+                examples=["gloo", "ccl"],
+            ),
+        ]
+        | None
+    ) = None
+    ccl: Annotated[Ccl, Meta(description="Settings of oneCCL; only with a backend that uses it.")] = Ccl()
+    cpu: Annotated[Cpu, Meta(description="Processes and threads by the machine's CPUs.")] = Cpu()
     resources: Annotated[
         dict[str, Quantity],
         Meta(description="Requests and limits both, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),

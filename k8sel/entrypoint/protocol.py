@@ -29,6 +29,8 @@ class Expectation:
     shared_memory: int | None = None  # bytes that /dev/shm must hold
     isolation: str = "node"  # node: a rank sees all of `devices`; process: only its own consecutive share
     launcher: str = "python"  # torchrun | accelerate | deepspeed | mpirun | python
+    mpi: str = ""  # OpenMPI | Intel | MPICH, where the launcher is mpirun
+    backend: str = ""  # torch.distributed's, where the job file says which the command uses
     nodes: int = 1
     processes_per_node: int = 1
     threads_per_process: int | None = None  # None: from the CPUs the node really has

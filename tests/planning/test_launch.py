@@ -186,7 +186,7 @@ def test_the_gate_probes_each_node_once(implementation: str) -> None:
 
     assert job_plan.command[:4] == (*BY_CONFIG_MAP, "gate", "--")
     assert probe[probe.index(row.count) + 1] == "3"
-    assert probe[probe.index(row.per_node) + 1] == "1"
+    assert probe[probe.index(row.binding[""][0]) + 1] == "1"
     assert probe[-3:] == (*BY_CONFIG_MAP, "check")
 
 
