@@ -47,6 +47,12 @@ _word = _text | st.sampled_from(
         "1e-3",
     ]
 )
+_backend = st.sampled_from(["gloo", "mpi", "nccl", "xccl", "ccl", "other"])
+_option = st.sampled_from(["--ddp_backend {}", "--ddp-backend {}", "--ddp_backend={}", "--ddp-backend={}"])
+_words = st.lists(
+    _word.map(lambda word: [word]) | st.builds(lambda text, backend: text.format(backend).split(), _option, _backend),
+    max_size=4,
+).map(lambda parts: [word for part in parts for word in part])
 _program = st.sampled_from(["python", "python3", "run.sh"]) | _text.filter(str.strip)
 _label = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,8}[A-Za-z0-9])?", fullmatch=True)
 _key = st.sampled_from(["team", "example.org/team", "topology.kubernetes.io/zone", "A_b.c"])
@@ -89,7 +95,7 @@ VALUES: dict[str, Strategy] = {
     "labels": st.dictionaries(_key, _label, max_size=2),
     "annotations": st.dictionaries(_key, _text, max_size=2),
     "image": st.sampled_from(["img", "registry.example/train:1"]),
-    "command": st.builds(lambda program, words: [program, *words], _program, st.lists(_word, max_size=4)),
+    "command": st.builds(lambda program, words: [program, *words], _program, _words),
     "nodes": st.integers(1, 5),
     "processesPerNode": st.integers(1, 8),
     "type": st.sampled_from([row.name for row in ROWS.values() if row.in_container]),
@@ -99,6 +105,10 @@ VALUES: dict[str, Strategy] = {
     "resource": st.sampled_from(
         [*filter(None, (row.resource_name for row in ROWS.values())), "nvidia.com/mig-1g.10gb"]
     ),
+    "backend": _backend,
+    "workerAffinity": st.sampled_from(["auto", "0,24", "0-3"]),
+    "provider": st.sampled_from(["tcp", "verbs;ofi_rxm"]),
+    "interface": st.sampled_from(["eth0", "ib0.8001"]),
     "resources": st.dictionaries(
         st.sampled_from(["cpu", "memory", "rdma/hca", "hugepages-2Mi"]), _quantity, max_size=3
     ),

@@ -37,7 +37,9 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- if eq $spec.launcher "python" -}}
 {{- include "k8sel.literal" $spec.command -}}
 {{- else if eq $spec.launcher "mpirun" -}}
-{{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" $spec.processesPerNode "settled" (include "k8sel.settled" . | mustFromJson)) -}}
+{{- $settled := include "k8sel.settled" . | mustFromJson -}}
+{{- $asked := dict "plan" . "perNode" $spec.processesPerNode "binding" (default "" $spec.mpi.binding) "settled" $settled -}}
+{{- $mpirun := include "k8sel.mpirun" $asked -}}
 {{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
 {{- else -}}
 {{- $command := $spec.command -}}

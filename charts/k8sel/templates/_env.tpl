@@ -84,7 +84,7 @@
 {{- if $spec.cpu.threadsPerProcess }}{{ $_ := set $told "threadsPerProcess" $spec.cpu.threadsPerProcess }}{{ end -}}
 {{- if eq $spec.launcher "mpirun" -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}
-{{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "settled" list) | mustFromJson -}}
+{{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
 {{- $_ := set $told "probe" (concat $mpirun $check) -}}
 {{- end -}}
 {{- $others := dict "order" $spec.accelerator.order "isolation" $spec.accelerator.isolation "launcher" $spec.launcher -}}

@@ -1,6 +1,6 @@
 {{/* MPI: mpirun's command line, and how it reaches the nodes over ssh, as JSON lists (k8sel/mpi.py). */}}
 
-{{/* Takes plan, perNode (processes to start on each node) and settled (variables to set in them). */}}
+{{/* Takes plan, perNode (processes to start on each node), binding and settled (variables to set in them). */}}
 {{- define "k8sel.mpirun" -}}
 {{- $plan := .plan -}}
 {{- $mpi := $plan.mpi -}}
@@ -11,14 +11,28 @@
 {{- range $mpi.sshEnv }}{{ $words = append $words (printf "%s=%s" . $options) }}{{ end -}}
 {{- end -}}
 {{- $words = concat (append $words $mpi.program) $mpi.rootFlags $mpi.hostfile -}}
-{{- $words = concat $words (list $mpi.count (mul $plan.spec.nodes .perNode | toString) $mpi.perNode (int64 .perNode | toString)) -}}
-{{- $words = concat $words $mpi.options -}}
+{{- $words = concat $words (list $mpi.count (mul $plan.spec.nodes .perNode | toString)) -}}
+{{- $words = concat $words (include "k8sel.bound" . | mustFromJson) -}}
 {{- if $mpi.sshFlag }}{{ $words = append (concat $words $mpi.sshFlag) $options }}{{ end -}}
 {{- $words = concat $words (include "k8sel.exports" $plan | mustFromJson) -}}
 {{- range $entry := .settled -}}
 {{- range $mpi.set }}{{ $words = append $words (replace "{name}" $entry.name . | replace "{value}" $entry.value) }}{{ end -}}
 {{- end -}}
 {{- toJson $words -}}
+{{- end -}}
+
+{{/* How many on each node, and bound to what. Takes what k8sel.mpirun takes. */}}
+{{- define "k8sel.bound" -}}
+{{- $perNode := int64 .perNode | toString -}}
+{{- $cores := include "k8sel.cores" .plan.spec -}}
+{{- $words := list -}}
+{{- range get .plan.mpi.binding .binding }}{{ $words = append $words (replace "{per_node}" $perNode . | replace "{cores}" $cores) }}{{ end -}}
+{{- toJson $words -}}
+{{- end -}}
+
+{{/* The cores of one process: its threads compute, and oneCCL's workers have their own. Takes the spec. */}}
+{{- define "k8sel.cores" -}}
+{{- add (default 1 .cpu.threadsPerProcess) (default 0 .ccl.workers) -}}
 {{- end -}}
 
 {{/* The variables that mpirun sends from its own environment: a node's own do not reach the ranks. */}}

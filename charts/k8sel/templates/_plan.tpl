@@ -42,10 +42,10 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- $spec := .spec -}}
 {{- $facts := .facts -}}
 {{- include "k8sel.dropNulls" $spec -}}
-{{- range tuple "accelerator" "cpu" "mpi" "scheduling" "policy" "entrypoint" "securityContext" "podSecurityContext" "affinity" "nodeSelector" "resources" -}}
+{{- range tuple "accelerator" "ccl" "cpu" "mpi" "scheduling" "policy" "entrypoint" "securityContext" "podSecurityContext" "affinity" "nodeSelector" "resources" -}}
 {{- include "k8sel.default" (list $spec . dict) -}}
 {{- end -}}
-{{- range tuple "accelerator" "cpu" "mpi" "scheduling" "policy" "entrypoint" -}}
+{{- range tuple "accelerator" "ccl" "cpu" "mpi" "scheduling" "policy" "entrypoint" -}}
 {{- include "k8sel.dropNulls" (get $spec .) -}}
 {{- end -}}
 {{- range tuple "env" "volumes" "volumeMounts" "imagePullSecrets" "tolerations" -}}
