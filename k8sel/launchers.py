@@ -15,15 +15,25 @@ class Launcher(Struct, frozen=True, kw_only=True):
 
     targets: tuple[str, ...]  # that can serve it; the first is the default
     per_device: bool  # starts one process a device, unless told otherwise
+    ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; those of mpirun are its MPI's
+
+
+# Where no MPI is, there is only libfabric to send by, and torch's agent says each process's place on its node:
+# uxlfoundation/oneCCL doc/rst/source/env-variables.rst, src/common/global/global.cpp (set_local_coord).
+_BY_AGENT = MappingProxyType({"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"})
+# A node's one process is its first.
+_ALONE = MappingProxyType(
+    {"CCL_ATL_TRANSPORT": "ofi", "CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "1", "CCL_PROCESS_LAUNCHER": "none"}
+)
 
 
 LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
     {
-        "torchrun": Launcher(targets=("PyTorchJob",), per_device=True),
-        "accelerate": Launcher(targets=("PyTorchJob",), per_device=True),
-        "deepspeed": Launcher(targets=("PyTorchJob",), per_device=True),
+        "torchrun": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
+        "accelerate": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
+        "deepspeed": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
         "mpirun": Launcher(targets=("MPIJob",), per_device=True),
-        "python": Launcher(targets=("PyTorchJob",), per_device=False),
+        "python": Launcher(targets=("PyTorchJob",), per_device=False, ccl=_ALONE),
     }
 )
 
