@@ -1,6 +1,8 @@
-"""How many CPUs this container may really use, and how many threads each of its processes should start.
+"""How many cores this container really has, and how many threads each of its processes should start on them.
 
-cgroup: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpusets.rst, scheduler/sched-bwc.rst.
+A core computes once, however many CPUs (hyperthreads) the kernel shows of it. cgroup: the kernel's
+Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpusets.rst, scheduler/sched-bwc.rst; cores:
+Documentation/admin-guide/cputopology.rst.
 """
 
 from __future__ import annotations
@@ -8,21 +10,53 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.machine import Machine, names, read, whole
+from k8sel.entrypoint.record import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    from typing import Iterable
+
+WORKERS = "CCL_WORKER_COUNT"  # threads that oneCCL starts in each process: uxlfoundation/oneCCL, env-variables.rst
+_MOST = 2**13  # CPUs of a machine: the most that Linux is built for, NR_CPUS of arch/x86/Kconfig
 
 
-def threads(machine: Machine, processes: int, affinity: int, bound: bool = False) -> int:
-    """Threads for each of ``processes`` on this node, at least 1; ``affinity``: CPUs this process may run on.
+@record(frozen=True)
+class Share:
+    """What each process of a node has of its cores."""
+
+    threads: int
+    cores: int | None = None  # 0: less than one; None: nobody counted, because the threads were given
+    workers: int = 0  # of oneCCL, on cores of their own
+
+
+def share(machine: Machine, processes: int, own: Iterable[int], workers: int = 0, bound: bool = False) -> Share:
+    """The share of each of ``processes`` on this node; ``own``: CPUs that this process may run on.
 
     ``bound``: a launcher may have bound this process to its own share already; then that share is not divided again.
     """
-    if bound:
-        return max(1, min(affinity, usable(machine, os.cpu_count() or affinity) // processes))
-    return max(1, usable(machine, affinity) // processes)
+    least = _cores(machine, own) if bound else _MOST
+    cores = min(least, usable(machine, _all(machine) if bound else own) // processes)
+    return Share(max(1, cores - workers), cores, workers)
 
 
-def usable(machine: Machine, affinity: int) -> int:
-    """The least of the CPUs in the affinity mask, in the cpuset and, rounded down, in the quota; at least 1."""
-    limits = [float(affinity), *_cpuset(machine), *_quotas(machine)]
+def crowded(share: Share) -> list[str]:
+    """What is said where oneCCL's workers leave less than a core to compute on."""
+    if share.cores is None or not share.workers or share.cores > share.workers:
+        return []
+    cores = f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
+    workers = "a worker" if share.workers == 1 else f"{share.workers} workers"
+    return [f"each process has {cores} for {workers} of oneCCL and its own threads: fewer processes or workers"]
+
+
+def workers(environ: dict[str, str]) -> int:
+    """Threads that oneCCL starts in each process; 0 where nothing says so, or what oneCCL does not take."""
+    return whole(environ.get(WORKERS, "")) or 0
+
+
+def usable(machine: Machine, allowed: Iterable[int]) -> int:
+    """Cores with a CPU that is allowed and in the cpuset, no more than the quota rounded down; at least 1."""
+    cpuset = _cpuset(machine)
+    inside = [cpu for cpu in allowed if any(cpu in part for part in cpuset)] if cpuset else allowed
+    limits = [float(_cores(machine, inside)), *_quotas(machine)]
     return max(1, int(min(limits)))
 
 
@@ -31,15 +65,35 @@ def numa_nodes(machine: Machine) -> int:
     return sum(1 for name in names(machine.sys, "devices/system/node") if name[4:].isdecimal() and name[:4] == "node")
 
 
-def count(cpu_list: str) -> int:
-    """CPUs in the kernel's list form: ``0-3,8`` is 5. Nothing that can be read is 0."""
-    total = 0
+def listed(cpu_list: str) -> list[range]:
+    """CPUs in the kernel's list form: ``0-3,8``. What cannot be read is left out."""
+    parts = []
     for part in cpu_list.replace("\n", "").split(","):
         first, _, last = part.partition("-")
         start, end = whole(first), whole(last or first)
-        if start is not None and end is not None:
-            total += end - start + 1
-    return total
+        if start is not None and end is not None and start <= end:
+            parts.append(range(start, end + 1))
+    return parts
+
+
+def _cores(machine: Machine, cpus: Iterable[int]) -> int:
+    """Cores that these CPUs are of; a CPU is one itself where the kernel does not say, or has switched threads off."""
+    left = set(cpus)
+    if read(machine.sys, "devices/system/cpu/smt/active") == "0":
+        return len(left)
+    cores = 0
+    while left:
+        cpu = left.pop()
+        cores += 1
+        for siblings in listed(read(machine.sys, f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")):
+            left.difference_update(siblings[:_MOST])
+    return cores
+
+
+def _all(machine: Machine) -> set[int]:
+    """CPUs of the machine, whatever this process may use of them."""
+    online = listed(read(machine.sys, "devices/system/cpu/online"))
+    return set().union(*(part[:_MOST] for part in online)) or set(range(os.cpu_count() or 1))
 
 
 def _quotas(machine: Machine) -> list[float]:
@@ -54,13 +108,13 @@ def _quotas(machine: Machine) -> list[float]:
     return quotas
 
 
-def _cpuset(machine: Machine) -> list[float]:
+def _cpuset(machine: Machine) -> list[range]:
     """CPUs of the innermost cpuset that says so; empty if none does."""
     for folder in _folders(machine, "cpuset"):
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
-            cpus = count(read(folder, name))
+            cpus = listed(read(folder, name))
             if cpus:
-                return [float(cpus)]
+                return cpus
     return []
 
 

@@ -22,7 +22,7 @@ _SHOWN = 8  # nodes listed in a message
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
     """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
     try:
-        seen = survey(expectation, machine, environ)
+        seen = survey(expectation, machine, environ, {})
     except Stop as stop:
         return failed(environ, stop.messages)
     return {

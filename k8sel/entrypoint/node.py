@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import cpus, libraries, summary
+from k8sel.entrypoint.cpus import Share
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
@@ -15,14 +16,18 @@ from k8sel.entrypoint.survey import settle, survey
 
 def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
-    seen = survey(expectation, machine, environ)
     found = libraries.versions(program, environ)
-    seen = replace(seen, notes=[*seen.notes, *libraries.missing(expectation.launcher, found)])
-    settle(seen, expectation)
+    seen = survey(expectation, machine, environ, found)
+    share = _share(expectation, machine, environ, bound=False)
+    settle(
+        replace(seen, notes=[*seen.notes, *libraries.missing(expectation.launcher, found), *cpus.crowded(share)]),
+        expectation,
+    )
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
-    threads = _threads(expectation, machine, bound=False)
-    return summary.write(seen, expectation, each, {**environ, **everything, **_omp(environ, threads)}, found)
+    environ = {**environ, **everything, **_omp(environ, share)}
+    summary.write(seen, expectation, each, environ, share)
+    return environ
 
 
 def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
@@ -30,30 +35,33 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
     from k8sel.entrypoint import ranks, tables
 
     rank = ranks.resolve(environ, tables.mpi())
-    seen = survey(expectation, machine, environ)
+    seen = survey(expectation, machine, environ, libraries.versions(program, environ))
     started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node
     if started != planned:
         problem = f"{planned} processes expected on this node, the launcher started {started}"
         seen = replace(seen, problems=[*seen.problems, problem])
-    if rank["LOCAL_RANK"] != "0":
-        seen = replace(seen, notes=[])  # the node's first has said them
-    settle(seen, expectation)
+    share = _share(expectation, machine, environ, bound=True)
+    notes = [*seen.notes, *cpus.crowded(share)] if rank["LOCAL_RANK"] == "0" else []  # the node's first says them
+    settle(replace(seen, notes=notes), expectation)
     each = [process for process in processes(seen, expectation) if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
         raise Stop(
             [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
-    threads = _threads(expectation, machine, bound=True)
-    environ = {**environ, **each[0].variables, **rank, **_omp(environ, threads)}
-    return summary.write(seen, expectation, each, environ, libraries.versions(program, environ))
+    environ = {**environ, **each[0].variables, **rank, **_omp(environ, share)}
+    summary.write(seen, expectation, each, environ, share)
+    return environ
 
 
-def _threads(expectation: Expectation, machine: Machine, bound: bool) -> int:
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    given = expectation.threads_per_process
-    return given or cpus.threads(machine, expectation.processes_per_node, affinity, bound)
+def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:
+    """What each process gets of the node's cores; a number of threads that is given is nobody else's to count."""
+    workers, given = cpus.workers(environ), expectation.threads_per_process
+    if given or environ.get("OMP_NUM_THREADS"):
+        return Share(given or 1, None, workers)
+    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return cpus.share(machine, expectation.processes_per_node, own, workers, bound)
 
 
-def _omp(environ: dict[str, str], threads: int) -> dict[str, str]:
+def _omp(environ: dict[str, str], share: Share) -> dict[str, str]:
     """The user's own number stays."""
-    return {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(threads)}
+    return {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(share.threads)}

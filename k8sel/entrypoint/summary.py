@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from k8sel.entrypoint import cpus, discovery, report
+from k8sel.entrypoint.cpus import Share
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import Process
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(
-    seen: Survey, expectation: Expectation, each: list[Process], environ: dict[str, str], versions: dict[str, str]
-) -> dict[str, str]:
-    """Prints the summary and the receipt, and hands ``environ`` on. ``versions``: of the program's libraries."""
+def write(seen: Survey, expectation: Expectation, each: list[Process], environ: dict[str, str], share: Share) -> None:
+    """Prints the summary and the receipt of a command in ``environ``."""
     gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, seen, expectation)}" for process in each)
     unchecked = f"; not checked: {', '.join(seen.unchecked)}" if seen.unchecked else ""
-    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}{unchecked}")
+    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}{_on(share, seen)}{unchecked}")
     report.receipt(
         {
             "node": seen.name,
@@ -36,17 +35,26 @@ def write(
             "driver": seen.found.driver,
             "runtime": seen.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "libraries": versions,
+            "libraries": seen.libraries,
             "check": expectation.check,
             "notChecked": seen.unchecked,
             "rank": environ.get("RANK"),
             "threads": environ["OMP_NUM_THREADS"],
+            "cores": share.cores,
+            "cclWorkers": share.workers,
             "numaNodes": cpus.numa_nodes(seen.machine),
             "mask": {name: environ.get(name) for name in each[0].variables},
             "ranks": [_receipt_of(process, seen, expectation) for process in each],
         }
     )
-    return environ
+
+
+def _on(share: Share, seen: Survey) -> str:
+    """`` on 24 cores, 1 for oneCCL``, of a process that computes on them, or whose workers do."""
+    if share.cores is None or not (seen.hidden or share.workers):
+        return ""
+    cores = f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
+    return f" on {cores}" + (f", {share.workers} for oneCCL" if share.workers else "")
 
 
 def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:

@@ -6,9 +6,12 @@ from k8sel.entrypoint import check, discovery, masks, report, surroundings, tabl
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine, node_name
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import record, replace
+from k8sel.entrypoint.record import TYPE_CHECKING, record, replace
 from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.tables import Row
+
+if TYPE_CHECKING:
+    from typing import Mapping
 
 
 @record(frozen=True)
@@ -23,9 +26,10 @@ class Survey:
     notes: list[str]
     hidden: dict[str, str]  # variables that hide every vendor's devices: set when the job asks for none
     unchecked: list[str]  # fields of the job file that nobody compared
+    libraries: Mapping[str, str]  # versions of what the program will import
 
 
-def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> Survey:
+def survey(expectation: Expectation, machine: Machine, environ: dict[str, str], libraries: Mapping[str, str]) -> Survey:
     """Looks for what is expected. Raises Stop for an accelerator that no row describes."""
     rows = tables.accelerators()
     row = rows.get(expectation.accelerator)
@@ -36,6 +40,7 @@ def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) 
         seen = _without_devices(expectation, rows, row, machine, environ)
     else:
         seen = _with_devices(expectation, row, machine, environ)
+    seen = replace(seen, libraries=libraries)
     return seen if expectation.check == "off" else _with_surroundings(seen, expectation, environ)
 
 
@@ -43,12 +48,14 @@ def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ:
     name = node_name(environ)
     if expectation.check == "off":
         note = f"nothing was checked (check: off), {check.unlooked(row)}"
-        return Survey(name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)])
+        return Survey(
+            name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)], {}
+        )
     found = discovery.find(row.discovery, machine, environ)
     problems = check.problems(expectation, row, found, environ)
     unknown = check.unknown(expectation, row, found)
     notes = [*found.notes, *dict.fromkeys(text for _, text in unknown)]
-    return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown])
+    return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown], {})
 
 
 def _with_surroundings(seen: Survey, expectation: Expectation, environ: dict[str, str]) -> Survey:
@@ -75,7 +82,7 @@ def _without_devices(
     problems = [] if expectation.check == "off" else problems
     unchecked = _shared(expectation) if expectation.check == "off" else []
     notes = _all_nodes(rows, machine)
-    return Survey(node_name(environ), machine, row, own, problems, notes, hidden, unchecked)
+    return Survey(node_name(environ), machine, row, own, problems, notes, hidden, unchecked, {})
 
 
 def _shown(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:

@@ -23,7 +23,8 @@ What to find comes from K8SEL_EXPECT (JSON, written by k8sel), or by hand from:
 Also read:
   K8SEL_CHECK            enforce (default), warn (say it and go on), off (no look; masks by position); beside
                          K8SEL_EXPECT it counts for this start instead of what the job says, and that is printed
-  OMP_NUM_THREADS        is kept if set, and else written from the CPUs that this container may use
+  OMP_NUM_THREADS        is kept if set, and else written from the cores that this container has, less oneCCL's workers
+  CCL_WORKER_COUNT       oneCCL's workers: threads of each process that need cores of their own
   K8SEL_NODE             this node's name in messages (default: the host's name)
   K8SEL_TERMINATION_LOG  where the message of a stop goes (default: /dev/termination-log, where there is one)
   K8SEL_ROOT             for tests: /dev, /proc, /sys and the vendors' libraries (lib) are looked for below this folder
