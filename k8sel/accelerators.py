@@ -78,6 +78,11 @@ def by_name(name: str) -> Row:
     return ROWS[name]
 
 
+def without_devices() -> Row:
+    """The first row that has none: what computes where no device is used."""
+    return next(row for row in ROWS.values() if row.in_container and not row.is_device)
+
+
 def owned_env() -> Mapping[str, str]:
     """Each variable that a row owns -> that row's name (the first, where several do)."""
     return {variable: row.name for row in reversed(tuple(ROWS.values())) for variable in row.owned_env}

@@ -6,35 +6,42 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from k8sel import backends
 from k8sel.accelerators import ROWS
 from k8sel.launchers import LAUNCHERS
-from k8sel.spec import Accelerator, Entrypoint, JobFile, Mpi, MpiName, Policy, Scheduling, Spec
+from k8sel.spec import Accelerator, Ccl, Cpu, Entrypoint, JobFile, Mpi, MpiName, Policy, Scheduling, Spec
 
 T = TypeVar("T")
 
 MPI: MpiName = "OpenMPI"
 SSH_PORT = 2222
+CCL_WORKERS = 1  # oneCCL's own default
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
 # mpi-operator writes the name of the gang's scheduler itself.
 GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
-def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1) -> JobFile:
+def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1, numa_nodes: int = 1) -> JobFile:
     """``job`` with nothing left open that a default decides; a second time changes nothing.
 
-    ``sockets``: of this machine, for the doors that start processes on it.
+    ``sockets`` and ``numa_nodes``: of this machine, for the doors that start processes on it.
     """
     spec = job.spec
-    accelerator = _accelerator(spec.accelerator)
+    accelerator, backend = _accelerator(spec.accelerator), _backend(spec)
+    by_parts = door != "kubernetes" and _by_parts(spec, accelerator)
+    parts = {"socket": sockets, "numa": numa_nodes}[spec.cpu.process_per or "socket"] if by_parts else 1
     return replace(
         job,
         spec=replace(
             spec,
             target=_given(spec.target, LAUNCHERS[spec.launcher].targets[0]),
             nodes=_given(spec.nodes, 1),
-            processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, door, sockets)),
+            processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, parts)),
             accelerator=accelerator,
+            backend=backend,
+            ccl=_ccl(spec.ccl, backend),
+            cpu=_counted(spec.cpu) if by_parts else spec.cpu,
             mpi=_mpi(spec) if spec.launcher == "mpirun" else spec.mpi,
             scheduling=spec.scheduling if spec.launcher == "mpirun" else _scheduling(spec.scheduling),
             policy=_policy(spec.policy),
@@ -70,10 +77,28 @@ def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
     return _given(count, max(devices, default=-1) + 1), devices
 
 
-def _processes(spec: Spec, accelerator: Accelerator, door: str, sockets: int) -> int:
-    if not LAUNCHERS[spec.launcher].per_device:
-        return 1
-    return len(accelerator.devices or ()) or (1 if door == "kubernetes" else sockets)
+def _by_parts(spec: Spec, accelerator: Accelerator) -> bool:
+    """Whether nothing but the parts of a machine says how many processes a node has."""
+    return spec.processes_per_node is None and LAUNCHERS[spec.launcher].per_device and not accelerator.devices
+
+
+def _processes(spec: Spec, accelerator: Accelerator, parts: int) -> int:
+    return len(accelerator.devices or ()) or parts if LAUNCHERS[spec.launcher].per_device else 1
+
+
+def _counted(cpu: Cpu) -> Cpu:
+    """``cpu`` without what processesPerNode says from now on: where the word stays, it decided nothing."""
+    return replace(cpu, process_per=None)
+
+
+def _backend(spec: Spec) -> str | None:
+    """What the file says, or else the command; a word of the command's that is in no table says nothing."""
+    _, name = backends.named(spec.command) or (0, "")
+    return _given(spec.backend, name if name in backends.BACKENDS else None)
+
+
+def _ccl(ccl: Ccl, backend: str | None) -> Ccl:
+    return replace(ccl, workers=_given(ccl.workers, CCL_WORKERS)) if backends.uses_oneccl(backend) else ccl
 
 
 def _mpi(spec: Spec) -> Mpi:

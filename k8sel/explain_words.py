@@ -25,13 +25,16 @@ PATTERNS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, no '-' first or last",
     r"^[-._a-zA-Z][-._a-zA-Z0-9]*$": "only letters, digits, '_', '-' and '.' are allowed, no digit first",
     "^/.+": "an absolute path is needed",
+    r"^(auto|[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*)$": "auto, or cores are needed, such as 0,24 or 0-3",
+    "^[a-z][a-z0-9_;-]*$": "only lower-case letters, digits, '_', '-' and ';' are allowed, a letter first",
+    "^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$": "at most 15 letters, digits, '-', '_', '.' and ':', a letter or digit first",
 }
 # What users of Kubernetes, its training operators or the launchers would write, and the field that means it here.
 SYNONYMS = {
     "replicas": "spec.nodes",
     "numNodes": "spec.nodes",
     "nnodes": "spec.nodes",
-    "workers": "spec.nodes",
+    "workers": "spec.nodes for pods; oneCCL's are spec.ccl.workers",
     "nprocPerNode": "spec.processesPerNode",
     "nproc_per_node": "spec.processesPerNode",
     "numProcPerNode": "spec.processesPerNode",
@@ -48,6 +51,9 @@ SYNONYMS = {
     "priorityClass": "spec.scheduling.priorityClassName",
     "restartPolicy": "spec.policy.maxRestarts or spec.policy.backoffLimit",
     "mpiImplementation": "spec.mpi.implementation",
+    "ddpBackend": "spec.backend",
+    "ddp_backend": "spec.backend",
+    "bindTo": "spec.mpi.binding",
     "queueName": "spec.scheduling.queue",
     "envFrom": "spec.env, each variable with its valueFrom",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from k8sel.accelerators import ROWS, Row
+from k8sel.accelerators import ROWS, Row, without_devices
 from k8sel.entrypoint import discovery, machine
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine
@@ -58,8 +58,7 @@ def _counted(name: str, found: Found) -> str:
 
 
 def _without() -> tuple[str, str]:
-    row = next(row for row in ROWS.values() if row.in_container and not row.is_device)
-    return row.name, "no device of any kind is here"
+    return without_devices().name, "no device of any kind is here"
 
 
 def masks(environ: Mapping[str, str]) -> dict[str, str]:

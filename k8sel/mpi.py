@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from k8sel import pod
+from k8sel import backends, pod
 from k8sel.defaults import is_root
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.launchers import MPIS, Mpi
@@ -101,7 +101,8 @@ def _cores(spec: Spec) -> int:
 
 def _exports(mpi: Mpi, spec: Spec) -> Argv:
     expected = () if spec.entrypoint.mode == "none" else (VARIABLE,)
-    names = dict.fromkeys((*expected, "MASTER_ADDR", *CONSTANTS, *(variable.name for variable in spec.env)))
+    own = (*expected, "MASTER_ADDR", *CONSTANTS, *backends.variables(spec))
+    names = dict.fromkeys((*own, *(variable.name for variable in spec.env)))
     if mpi.export_list:
         return (mpi.export, ",".join(names))
     return tuple(word for name in names for word in (mpi.export, name))

@@ -5,7 +5,7 @@ No I/O, no clock, no randomness, no vendor names.
 
 from __future__ import annotations
 
-from k8sel import advice, devices, env, launch, mpi, names, pod
+from k8sel import advice, backends, devices, env, launch, mpi, names, pod
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.plan import Devices, Fragment, JobPlan, Node
 from k8sel.rules.quantity import whole
@@ -79,6 +79,8 @@ def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expecta
         shared_memory=None if door == "run" else whole(spec.shared_memory),  # there, /dev/shm is the machine's own
         isolation=spec.accelerator.isolation or "node",
         launcher=spec.launcher,
+        mpi=str(spec.mpi.implementation) if spec.launcher == "mpirun" else "",
+        backend=spec.backend or "",
         nodes=spec.nodes or 1,
         processes_per_node=spec.processes_per_node or 1,
         threads_per_process=spec.cpu.threads_per_process,
@@ -102,7 +104,7 @@ def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]
         constants |= {"MASTER_ADDR": _master(job, door), **mpi.CONSTANTS}
     if spec.launcher == "accelerate" and launch.through_torchrun(spec):
         constants["ACCELERATE_USE_CPU"] = "true"
-    return env.merge(env.constants(constants), env.entries(spec.env))
+    return env.merge(env.constants(constants | backends.variables(spec)), env.entries(spec.env))
 
 
 def _master(job: str, door: str) -> str:

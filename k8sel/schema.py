@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from k8sel.accelerators import ROWS
+from k8sel.backends import BACKENDS
 from k8sel.spec import JobFile
 
 Schema = dict[str, Any]
@@ -29,6 +30,8 @@ def schema(mark_nullable: bool = False) -> Schema:
             part["properties"]["resource"]["examples"] = [
                 row.resource_name for row in ROWS.values() if row.resource_name
             ]
+        if name == "Spec":
+            part["properties"]["backend"]["enum"] = [*BACKENDS]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,

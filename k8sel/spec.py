@@ -158,7 +158,7 @@ class Ccl(_Model, frozen=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                pattern=r"^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$",
+                pattern=r"^(auto|[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*)$",
                 description="CCL_WORKER_AFFINITY: auto, or a core for each worker of the node.",
                 examples=["auto", "0,24"],
             ),
@@ -294,7 +294,6 @@ class Spec(_Model, frozen=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                pattern="^[a-z][a-z0-9_]*$",
                 description="torch.distributed's backend that the command uses: checked against the image's versions. "
                 "Default: what --ddp_backend in the command says.",
                 examples=["gloo", "ccl"],

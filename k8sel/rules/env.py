@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from msgspec import UNSET
 
-from k8sel import accelerators
+from k8sel import accelerators, backends
+from k8sel.backends import VARIABLES
 from k8sel.errors import Problem
+from k8sel.launchers import MPIS, Mpi
 from k8sel.rules.common import Rule, bare, duplicate, forbidden, invalid, required, warning
 from k8sel.spec import EnvVar, JobFile
 
@@ -62,6 +65,31 @@ def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
             yield forbidden(
                 ("spec", "env", index, "name"), f"{bare(entry.name)} is not for the job file: {why[0]}", why[1]
             )
+
+
+def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
+    """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
+    fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
+    given = backends.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
+    for index, entry in enumerate(job.spec.env):
+        if entry.name in given:
+            message = f"{entry.name} is not for the job file: k8sel writes it for backend {job.spec.backend}"
+            yield forbidden(("spec", "env", index, "name"), message, f"ccl.{fields[entry.name]} says it")
+
+
+def names_of_binding(job: JobFile, door: str) -> Iterator[Problem]:
+    """mpirun's command line has the last word on what its processes are bound to."""
+    spec = job.spec
+    written = _bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
+    for index, entry in enumerate(spec.env):
+        if entry.name in written:
+            message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
+            yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
+
+
+def _bound_by(mpi: Mpi, binding: str) -> list[str]:
+    """The variables that mpirun's words for ``binding`` set."""
+    return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 
 
 def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
@@ -136,6 +164,8 @@ def overwritten_names(job: JobFile, door: str) -> Iterator[Problem]:
 
 RULES: tuple[Rule, ...] = (
     owned_names,
+    names_of_ccl,
+    names_of_binding,
     each_name_once,
     names_for_a_shell,
     one_value,

@@ -146,12 +146,41 @@ def ssh_settings(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 def processes_have_cpus(job: JobFile, door: str) -> Iterator[Problem]:
-    """Threads beyond the CPUs wait for each other."""
-    threads, processes = job.spec.cpu.threads_per_process or 0, job.spec.processes_per_node or 1
-    cpus = amount(job.spec.resources.get("cpu", 0)) or 0
-    if threads * processes > cpus > 0:
-        message = f"{processes} x {threads} threads, and a node's container has {job.spec.resources['cpu']} CPUs"
+    """Threads beyond the CPUs wait for each other, and for oneCCL's."""
+    threads, workers = job.spec.cpu.threads_per_process or 0, job.spec.ccl.workers or 0
+    processes, cpus = job.spec.processes_per_node or 1, amount(job.spec.resources.get("cpu", 0)) or 0
+    if threads and (threads + workers) * processes > cpus > 0:
+        each = f"({threads} threads + {workers} of oneCCL)" if workers else f"{threads} threads"
+        message = f"{processes} x {each}, and a node's container has {job.spec.resources['cpu']} CPUs"
         yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out: it is then counted where it runs")
+
+
+def cores_are_counted(job: JobFile, door: str) -> Iterator[Problem]:
+    """A process that has cores of its own has as many as it has threads."""
+    spec = job.spec
+    if spec.launcher == "mpirun" and spec.mpi.binding == "core" and spec.cpu.threads_per_process is None:
+        message = "with mpi.binding core, a process has as many cores as threads"
+        hint = "threadsPerProcess: 4, say, or mpi.binding: socket"
+        yield required(("spec", "cpu", "threadsPerProcess"), message, hint)
+
+
+def processes_by_parts(job: JobFile, door: str) -> Iterator[Problem]:
+    """A default that counted this machine's parts has dropped the word: where it is left, something else decides."""
+    spec, path = job.spec, ("spec", "cpu", "processPer")
+    if spec.cpu.process_per is None:
+        return
+    if door == "kubernetes":
+        message = "only `k8sel run` and `k8sel docker` know the machine"
+        yield forbidden(path, message, "processesPerNode says it for a cluster's nodes")
+    elif not LAUNCHERS[spec.launcher].per_device:
+        message = f"launcher {spec.launcher} starts one process on a node"
+        yield forbidden(path, message, "leave processPer out, or launcher: torchrun")
+    elif spec.accelerator.devices:
+        message = "a node has one process for each of its devices"
+        yield forbidden(path, message, "leave processPer out, or devices: []")
+    else:
+        message = f"processesPerNode says {spec.processes_per_node} already"
+        yield forbidden(path, message, "keep one of the two")
 
 
 RULES: tuple[Rule, ...] = (
@@ -168,4 +197,6 @@ RULES: tuple[Rule, ...] = (
     masks_need_the_entrypoint,
     ssh_settings,
     processes_have_cpus,
+    cores_are_counted,
+    processes_by_parts,
 )

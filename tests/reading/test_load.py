@@ -129,9 +129,9 @@ def test_the_models_types_are_no_texts_that_would_have_to_be_compiled() -> None:
     assert [name for name, kind in fields if isinstance(kind, str)] == []
 
 
-def test_no_synonym_is_a_field_itself() -> None:
+def test_a_synonym_that_is_a_field_itself_says_so() -> None:
     fields = {key for part in schema()["$defs"].values() for key in part["properties"]}
-    assert not fields & set(SYNONYMS)
+    assert [name for name in fields & set(SYNONYMS) if not SYNONYMS[name].endswith(f".{name}")] == []
 
 
 def outcome(text: bytes) -> None:
