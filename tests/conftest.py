@@ -95,13 +95,30 @@ def torch_env() -> dict[str, str]:
     """The environment in which this Python, its children and `torchrun` on PATH find torch."""
     if sys.version_info[:2] != (3, 11):
         unavailable("torch for the tests is built for Python 3.11: run them with python3.11")
+    torch = _cached("torch")
+    return {**os.environ, "PYTHONPATH": str(torch), "PATH": f"{torch / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="session")
+def accelerate() -> Path:
+    """A folder with accelerate for Python 3.11; its bin/ has the program."""
+    return _cached("launchers") / "accelerate"
+
+
+@pytest.fixture(scope="session")
+def deepspeed() -> Path:
+    """A folder with deepspeed for Python 3.11; its bin/ has the program."""
+    return _cached("launchers") / "deepspeed"
+
+
+def _cached(name: str) -> Path:
+    """The cache's folder of this name, which the script of the same name fills."""
     with machine.locked("up.lock"):
         try:
-            machine.script("torch")
+            machine.script(name)
         except RuntimeError as error:
-            unavailable(f"no torch: {error}")
-    torch = machine.CACHE / "torch"
-    return {**os.environ, "PYTHONPATH": str(torch), "PATH": f"{torch / 'bin'}:{os.environ['PATH']}"}
+            unavailable(f"no {name}: {error}")
+    return machine.CACHE / name
 
 
 @pytest.fixture(scope="session")
