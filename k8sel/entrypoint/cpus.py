@@ -42,9 +42,13 @@ def crowded(share: Share) -> list[str]:
     """What is said where oneCCL's workers leave less than a core to compute on."""
     if share.cores is None or not share.workers or share.cores > share.workers:
         return []
-    cores = f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
     workers = "a worker" if share.workers == 1 else f"{share.workers} workers"
-    return [f"each process has {cores} for {workers} of oneCCL and its own threads: fewer processes or workers"]
+    return [f"each process has {cores(share)} for {workers} of oneCCL and its own threads: fewer processes or workers"]
+
+
+def cores(share: Share) -> str:
+    """In words."""
+    return f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
 
 
 def workers(environ: dict[str, str]) -> int:

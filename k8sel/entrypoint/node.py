@@ -25,7 +25,9 @@ def start_node(expectation: Expectation, machine: Machine, environ: dict[str, st
     )
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
-    environ = {**environ, **everything, **_omp(environ, share)}
+    # mpirun hands its environment on, and each rank counts what it is then bound to.
+    threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
+    environ = {**environ, **everything, **threads}
     summary.write(seen, expectation, each, environ, share)
     return environ
 

@@ -21,7 +21,7 @@ def write(seen: Survey, expectation: Expectation, each: list[Process], environ: 
     """Prints the summary and the receipt of a command in ``environ``."""
     gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, seen, expectation)}" for process in each)
     unchecked = f"; not checked: {', '.join(seen.unchecked)}" if seen.unchecked else ""
-    report.say(f"node {seen.name}: {gets}; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}{_on(share, seen)}{unchecked}")
+    report.say(f"node {seen.name}: {gets}{_threads(environ, share, seen)}{unchecked}")
     report.receipt(
         {
             "node": seen.name,
@@ -39,7 +39,7 @@ def write(seen: Survey, expectation: Expectation, each: list[Process], environ: 
             "check": expectation.check,
             "notChecked": seen.unchecked,
             "rank": environ.get("RANK"),
-            "threads": environ["OMP_NUM_THREADS"],
+            "threads": environ.get("OMP_NUM_THREADS"),
             "cores": share.cores,
             "cclWorkers": share.workers,
             "numaNodes": cpus.numa_nodes(seen.machine),
@@ -49,12 +49,14 @@ def write(seen: Survey, expectation: Expectation, each: list[Process], environ: 
     )
 
 
-def _on(share: Share, seen: Survey) -> str:
-    """`` on 24 cores, 1 for oneCCL``, of a process that computes on them, or whose workers do."""
-    if share.cores is None or not (seen.hidden or share.workers):
+def _threads(environ: dict[str, str], share: Share, seen: Survey) -> str:
+    """``; OMP_NUM_THREADS=23 on 24 cores, 1 for oneCCL``: the cores of a process that computes on them."""
+    if "OMP_NUM_THREADS" not in environ:  # the ranks will say theirs
         return ""
-    cores = f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
-    return f" on {cores}" + (f", {share.workers} for oneCCL" if share.workers else "")
+    threads = f"; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}"
+    if share.cores is None or not (seen.hidden or share.workers):
+        return threads
+    return f"{threads} on {cpus.cores(share)}" + (f", {share.workers} for oneCCL" if share.workers else "")
 
 
 def _gets(process: Process, seen: Survey, expectation: Expectation) -> str:

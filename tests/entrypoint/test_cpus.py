@@ -244,6 +244,16 @@ def test_what_a_process_of_a_cpu_job_gets_is_said(box: Box) -> None:
         assert end.receipt["cores"] is None
 
 
+def test_what_mpirun_is_started_with_is_not_its_ranks_number(box: Box) -> None:
+    """It hands its environment on, and a rank may be bound to less than its share."""
+    expect = {"accelerator": "cpu", "devices": [], "launcher": "mpirun"}
+    end = box.start(expect=expect)
+    assert "OMP_NUM_THREADS" not in end.env
+    assert "local rank 0 -> no device\n" in end.err
+    assert end.receipt["threads"] is None
+    assert box.start(expect=expect, env={"OMP_NUM_THREADS": "3"}).env["OMP_NUM_THREADS"] == "3"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("", []), ("0", [0]), ("0-3,8,10-11\n", [0, 1, 2, 3, 8, 10, 11]), ("nonsense", []), ("3-1,2", [2])],
