@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from k8sel.errors import Problem, SpecError
-from k8sel.fromline import dropped, finish, lexer, masks, programs, script
+from k8sel.fromline import ccl, dropped, finish, lexer, masks, programs, script
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.finish import Asked
 from k8sel.fromline.words import Word, excerpt
@@ -54,6 +54,7 @@ def _read(draft: Draft) -> None:
     if found.started:
         programs.read(draft, found.started)
         dropped.look(draft)
+        ccl.look(draft)
         finish.check_words(draft)
     elif not draft.problems:
         place = Word(text="", start=0, end=0)

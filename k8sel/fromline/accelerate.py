@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from k8sel.fromline import masks, torchrun
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.options import Given, Kept, Option, Style, read
-from k8sel.fromline.torchrun import GROUP
+from k8sel.fromline.torchrun import AGENT, BIND, BINDS, GROUP, LOGS, NAMES
 from k8sel.fromline.words import Word
 
 _VARIABLES = "a job file's launcher is told numbers only, and these are variables"
@@ -55,14 +55,14 @@ TABLE = (
     Option("--main-process-port", note=GROUP),
     Option("--rdzv-backend", note=GROUP),
     Option("--rdzv-conf", note=GROUP),
-    Option("--role", note="it names the processes in the agent's own messages alone"),
-    Option("--monitor-interval", note="the agent has its own default"),
-    Option("--tee -t", note="each process's output is in the container's log"),
-    Option("--log-dir", note="each process's output is in the container's log"),
-    Option("--enable-cpu-affinity", takes=0, note="a job file does not bind processes"),
+    Option("--role", note=NAMES),
+    Option("--monitor-interval", note=AGENT),
+    Option("--tee -t", note=LOGS),
+    Option("--log-dir", note=LOGS),
+    Option("--enable-cpu-affinity", takes=0, note=BINDS, hint=BIND),
     Option("--ipex", takes=0, warn=_GONE.format("1.9.0"), hint="leave it out"),
     Option("--use-xpu", takes=0, warn=_GONE.format("1.12.0"), hint="leave it out: accelerator.type says it"),
-    Option("--mpirun-ccl", warn=_GONE.format("1.12.0"), hint="CCL_WORKER_COUNT in env"),
+    Option("--mpirun-ccl", warn=_GONE.format("1.12.0"), hint="ccl.workers"),
     Option("--mpirun-hostfile", refuse="this starts mpirun", hint="the mpirun line itself, with the program behind it"),
     Option("--config-file", refuse="what is in that file is not in the line", hint="write its numbers as options"),
     Option(

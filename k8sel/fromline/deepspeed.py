@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.options import Given, Kept, Option, read
-from k8sel.fromline.torchrun import GROUP, script
+from k8sel.fromline.torchrun import BIND, BINDS, GROUP, LOGS, script
 from k8sel.fromline.words import Word
 from k8sel.rules.common import bare, quote
 
@@ -35,9 +35,9 @@ TABLE = (
     Option("--no-ssh-check", takes=0),
     Option("--force-multi", takes=0),
     Option("--save-pid", takes=0, note="a container's processes need no file for it"),
-    Option("--enable-each-rank-log", note="each process's output is in the container's log"),
-    Option("--bind-cores-to-rank", takes=0, note="a job file does not bind processes"),
-    Option("--bind-core-list", note="a job file does not bind processes"),
+    Option("--enable-each-rank-log", note=LOGS),
+    Option("--bind-cores-to-rank", takes=0, note=BINDS, hint=BIND),
+    Option("--bind-core-list", note=BINDS, hint=BIND),
     Option("--comment", note="only Slurm reads it"),
     Option("--account", note="only Slurm reads it"),
     Option("--elastic-training", takes=0, refuse="a job has one number of nodes", hint="leave it out"),

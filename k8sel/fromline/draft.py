@@ -39,6 +39,9 @@ class Draft:
     sorts: str = ""  # why the launcher does not keep the order of devices
     exposed: tuple[int, ...] | None = None  # the host's devices in the container; None: nothing says which
     exposed_count: int | None = None
+    binds: dict[str, tuple[Word, Word]] = field(default_factory=dict)  # what mpirun is to bind to: option and value
+    sourced: list[tuple[str, Word]] = field(default_factory=list)  # scripts that the shell reads first
+    serves: tuple[str, ...] = ()  # rows that the backend connects
     row_hints: dict[str, Word] = field(default_factory=dict)  # row of the accelerator table -> what speaks for it
 
     def put(self, path: FieldPath, value: object, word: Word) -> None:

@@ -12,8 +12,8 @@ from k8sel import api, yamlio
 from k8sel.accelerators import ROWS, Row
 from k8sel.env import literal
 from k8sel.errors import FieldPath, Problem, SpecError
+from k8sel.fromline import binding, ccl
 from k8sel.fromline.draft import Draft
-from k8sel.fromline.words import Word
 from k8sel.launchers import LAUNCHERS
 from k8sel.load import load
 from k8sel.rules.common import bare, quote
@@ -22,6 +22,7 @@ from k8sel.spec import API_VERSION, KIND, decode
 
 IMAGE = "registry.example/train:1"
 _ACCELERATOR = ("spec", "accelerator")
+_BACKEND = ("spec", "backend")
 _THREADS = "OMP_NUM_THREADS"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
@@ -50,6 +51,9 @@ def check_words(draft: Draft) -> None:
 def written(draft: Draft, row: Row, asked: Asked) -> str:
     """The job file as YAML."""
     _counts(draft, row)
+    _threads(draft)
+    binding.settle(draft)
+    ccl.sourced(draft)
     _env(draft)
     _unsaid(draft, row, asked)
     draft.fields[("spec", "launcher")] = draft.launcher
@@ -127,9 +131,7 @@ def _env(draft: Draft) -> None:
     """The program's variables: those that have a writer already are left out, and named."""
     for name, word in list(draft.env.items()):
         why = owner(name)
-        if name == _THREADS:
-            _threads(draft, draft.env.pop(name))
-        elif why:
+        if why:
             del draft.env[name]
             draft.note(word, f"{name} is not carried over: {why[0]}", why[1])
         elif word.unknown:
@@ -138,11 +140,13 @@ def _env(draft: Draft) -> None:
             draft.warn(word, message, "its value, or valueFrom with a Secret, in env")
 
 
-def _threads(draft: Draft, word: Word) -> None:
-    if re.fullmatch("0*[1-9][0-9]{0,3}", word.text):
+def _threads(draft: Draft) -> None:
+    """OMP_NUM_THREADS, where no option says the same."""
+    word = draft.env.pop(_THREADS, None)
+    if word and re.fullmatch("0*[1-9][0-9]{0,3}", word.text):
         draft.fields.setdefault(("spec", "cpu", "threadsPerProcess"), int(word.text))
         draft.sources.setdefault(("spec", "cpu", "threadsPerProcess"), word)
-    else:
+    elif word:
         message = f"{_THREADS}={bare(word.text)} is not carried over: it is no number of threads"
         draft.warn(word, message, "cpu.threadsPerProcess; without it they are counted where the process runs")
 
@@ -170,7 +174,8 @@ def _unsaid(draft: Draft, row: Row, asked: Asked) -> None:
         draft.fields[(*_ACCELERATOR, "type")] = row.name
         if not asked.accelerator:
             others = ", ".join(name for name, other in ROWS.items() if other.in_container)
-            message = f"the line does not say which accelerators; {row.name} is the table's first"
+            first = f"the first that backend {draft.fields[_BACKEND]} serves" if draft.serves else "the table's first"
+            message = f"the line does not say which accelerators; {row.name} is {first}"
             draft.note(start, message, f"--accelerator, one of {others}")
 
 

@@ -55,7 +55,7 @@ def _owners(name: str) -> list[Row]:
 
 
 def _row(draft: Draft, owned: Mapping[str, Word], forced: str | None) -> Row:
-    """By the option, by what the line says elsewhere, by the variables that name devices, or the table's first."""
+    """By the option, what the line says elsewhere, the variables about devices; else the backend's or table's first."""
     if forced:
         return ROWS[forced]
     if draft.row_hints:
@@ -63,7 +63,8 @@ def _row(draft: Draft, owned: Mapping[str, Word], forced: str | None) -> Row:
     naming = [name for name, word in owned.items() if _names_devices(_owners(name)[0], name, word)]
     rows = [row for row in ROWS.values() if all(name in row.owned_env for name in naming or owned)]
     if rows:
-        return rows[0]
+        served = [ROWS[name] for name in draft.serves if ROWS[name] in rows]
+        return (served or rows)[0]
     named = [_owners(name)[0] for name in naming or owned]
     other = next(row for row in named if row is not named[0])
     word = owned[next(name for name in naming or owned if _owners(name)[0] is other)]

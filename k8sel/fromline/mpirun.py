@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from k8sel.errors import Kind
+from k8sel.fromline import ccl
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.options import Given, Kept, Option, Style, read
 from k8sel.fromline.words import Word
@@ -17,7 +18,7 @@ from k8sel.rules.common import bare, quote
 
 OPEN, INTEL, MPICH = "OpenMPI", "Intel", "MPICH"
 _HYDRA = (INTEL, MPICH)
-_BINDING = "ranks are started unbound, and their threads counted by the CPUs that a node's container has"
+_BINDING = "mpi.binding says what ranks are bound to"
 _REACHED = "k8sel writes how the nodes are reached"
 _SHOWN = "k8sel logs shows each node's output"
 TABLE = (
@@ -68,7 +69,6 @@ _VARIABLES = {
     **dict.fromkeys(("HYDRA_", "MPICH_", "MPIR_"), (MPICH,)),
 }
 _HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
-_UNBOUND = ("none", "slot", "node")
 _PER_NODE = re.compile(r"ppr:([0-9]+):node(:.*)?")
 
 
@@ -117,6 +117,10 @@ def _evidence(draft: Draft, kept: Kept, program: Word) -> Iterable[tuple[Word, t
 def _variables_evidence(draft: Draft, kept: Kept) -> Iterable[tuple[Word, tuple[str, ...]]]:
     if _OPTIONS.keys() & kept.options.keys() - {"-ppn", "-genv", "-genvlist"}:
         return
+    prepared = next((word for text, word in draft.sourced if ccl.prepares(text)), None)
+    if prepared:
+        yield prepared, (INTEL,)
+        return
     names = [*draft.env, *(each.value.text for each in kept.all("-genv"))]
     found = [some for name in names for start, some in _VARIABLES.items() if name.startswith(start)]
     if found and all(some == found[0] for some in found):
@@ -124,11 +128,8 @@ def _variables_evidence(draft: Draft, kept: Kept) -> Iterable[tuple[Word, tuple[
 
 
 def _binding(draft: Draft, kept: Kept) -> None:
-    for name in ("--bind-to", "--map-by"):
-        for given in kept.all(name):
-            if given.value.text.split(":")[0] not in (*_UNBOUND, "ppr"):
-                message = f"{given.option.text} {bare(given.value.text)} is not carried over: {_BINDING}"
-                draft.note(given.option, message, "cpu.threadsPerProcess, where the number of threads matters")
+    given = {name: kept.last(name) for name in ("--bind-to", "--map-by")}
+    draft.binds = {name: (each.option, each.value) for name, each in given.items() if each}
 
 
 def _place(draft: Draft, kept: Kept, program: Word) -> None:

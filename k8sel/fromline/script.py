@@ -5,6 +5,7 @@ A script's preparations (exports, `cd`, `source`, `pip`) are read or named; one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -37,7 +38,6 @@ _LOOKS = frozenset(
 )
 _PREPARES = {
     **dict.fromkeys(("pip", "pip3", "conda", "mamba", "apt", "apt-get"), "install it into the image"),
-    **dict.fromkeys(("source", "."), "the image has to do it: in its own entrypoint, or by ENV"),
     **dict.fromkeys(("module", "ml", "activate"), "the image has to bring what it loads"),
     **dict.fromkeys(("git", "wget", "curl", "unzip", "tar", "hf"), "fetch it into the image or a volume"),
     **dict.fromkeys(("mkdir", "rm", "cp", "mv", "ln", "chmod", "touch"), "do it in the image, or in the program"),
@@ -45,6 +45,7 @@ _PREPARES = {
     **dict.fromkeys(("set", "shopt", "wait", "exit", ":", "pkill", "killall", "sync"), ""),
 }
 _SINKS = frozenset(("tee", "grep", "egrep", "tail", "head", "sed", "awk", "cut", "less", "more", "sort", "ts", "cat"))
+_NAME = re.compile(r"\$\{?(\w+)\}?")
 _OUTPUT = "the output goes to the container's log: `k8sel logs` shows it"
 
 
@@ -165,8 +166,17 @@ def _cd(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: Dra
             draft.note(folder, f"{bare(folder.text)} is not carried over: it counts from where the shell is", hint)
 
 
+def _source(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: Draft) -> None:
+    """Another script is not read; which one it is stands in it, with the variables of the text."""
+    named = words[1].text if len(words) > 1 else ""
+    text = _NAME.sub(lambda match: script.variables[match[1]].text if match[1] in script.variables else match[0], named)
+    draft.sourced.append((text, words[0]))
+
+
 _BuiltIn = Callable[[Sequence[Token], Sequence[Word], Script, Draft], None]
-_BUILT_IN: Mapping[str, _BuiltIn] = MappingProxyType({"export": _export, "unset": _unset, "cd": _cd})
+_BUILT_IN: Mapping[str, _BuiltIn] = MappingProxyType(
+    {"export": _export, "unset": _unset, "cd": _cd, "source": _source, ".": _source}
+)
 
 
 def _is_preparation(word: Word, draft: Draft) -> bool:

@@ -18,8 +18,10 @@ from k8sel.fromline.words import Word
 from k8sel.rules.common import quote
 
 GROUP = "k8sel or the operator tells each node where the group meets"
-_LOGS = "each process's output is in the container's log"
-_AGENT = "the agent has its own default"
+LOGS = "each process's output is in the container's log"
+NAMES = "it names the processes in the agent's own messages alone"
+AGENT = "the agent has its own default"
+BINDS, BIND = "only mpirun binds processes", "launcher: mpirun with mpi.binding"
 TABLE = (
     Option("--nproc-per-node", keep=True),
     Option("--nnodes", keep=True),
@@ -35,20 +37,18 @@ TABLE = (
     Option("--rdzv-backend", note=GROUP),
     Option("--rdzv-conf", note=GROUP),
     Option("--local-addr", note=GROUP),
-    Option("--role", note="it names the processes in the agent's own messages alone"),
-    Option("--monitor-interval", note=_AGENT),
-    Option("--start-method", note=_AGENT),
-    Option("--shutdown-timeout", note=_AGENT),
-    Option("--signals-to-handle", note=_AGENT),
-    Option("--event-log-handler", note=_AGENT),
-    Option("--log-dir", note=_LOGS),
-    Option("--redirects -r", note=_LOGS),
-    Option("--tee -t", note=_LOGS),
-    Option("--logs-specs", note=_LOGS),
-    Option("--local-ranks-filter", note=_LOGS),
-    Option(
-        "--numa-binding", note="a job file does not bind processes", hint="the entrypoint counts threads by the CPUs"
-    ),
+    Option("--role", note=NAMES),
+    Option("--monitor-interval", note=AGENT),
+    Option("--start-method", note=AGENT),
+    Option("--shutdown-timeout", note=AGENT),
+    Option("--signals-to-handle", note=AGENT),
+    Option("--event-log-handler", note=AGENT),
+    Option("--log-dir", note=LOGS),
+    Option("--redirects -r", note=LOGS),
+    Option("--tee -t", note=LOGS),
+    Option("--logs-specs", note=LOGS),
+    Option("--local-ranks-filter", note=LOGS),
+    Option("--numa-binding", note=BINDS, hint=BIND),
     Option(
         "--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"
     ),

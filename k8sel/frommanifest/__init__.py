@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from k8sel.audit.manifest import KINDS, Container, Manifest, Pods, listing, manifests, number
 from k8sel.errors import Problem
-from k8sel.fromline import Asked, LineError, dropped, finish, lexer, masks, programs
+from k8sel.fromline import Asked, LineError, ccl, dropped, finish, lexer, masks, programs
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.words import Word
 from k8sel.frommanifest import fields
@@ -62,6 +62,7 @@ def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> 
         return ""
     fields.take(draft, manifest, pods, container, places)
     dropped.look(draft)
+    ccl.look(draft)
     finish.check_words(draft)
     return finish.written(draft, masks.settle(draft, asked.accelerator), asked)
 

@@ -40,7 +40,8 @@ ACCELERATE = (
 MPIRUN = ("k8sel-entrypoint", "--", "mpiexec.hydra", "-n", "2", "-ppn", "2", "-genvlist")
 MPI_ENV = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "PYTHONUNBUFFERED": "1"}
 RANK = (*("-genv", "CUDA_VISIBLE_DEVICES", "", "-genv", "HIP_VISIBLE_DEVICES", "-1"), "k8sel-entrypoint", "rank", "--")
-SENT = "K8SEL_EXPECT,MASTER_ADDR,MASTER_PORT,PYTHONUNBUFFERED"
+CCL = {"CCL_ATL_TRANSPORT": "mpi", "CCL_PROCESS_LAUNCHER": "hydra", "CCL_WORKER_COUNT": "1"}
+SENT = f"K8SEL_EXPECT,MASTER_ADDR,MASTER_PORT,PYTHONUNBUFFERED,{','.join(CCL)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class Line:
     env: dict[str, str] = field(default_factory=dict)
     order: str = "pci"
     threads: int | None = None
+    backend: str = ""
     world_size: int = 0  # of the whole job; 0: the ranks of this machine are all
     remarks: tuple[str, ...] = ()  # words of what is said about it
 
@@ -147,11 +149,12 @@ LINES = {
     "CPUs of one node": Line(
         text=" export CCL_WORKER_COUNT=1\n export MASTER_ADDR=127.0.0.1\n"
         f" mpirun -n 2 -genv OMP_NUM_THREADS=23 \\\n{QA_LINES}\n",
-        argv=(*MPIRUN, f"{SENT},CCL_WORKER_COUNT", *RANK, "python3", *QA),
+        argv=(*MPIRUN, SENT, *RANK, "python3", *QA),
         mask=HIDDEN,
         sees=((), ()),
-        env={"CCL_WORKER_COUNT": "1", **MPI_ENV, **ALL_HIDDEN},
+        env={**CCL, **MPI_ENV, **ALL_HIDDEN},
         threads=23,
+        backend="ccl",
         remarks=(
             "MASTER_ADDR is not carried over",
             "--no_cuda stays in the command: transformers 4.57",
@@ -162,11 +165,12 @@ LINES = {
     "CPUs of two nodes": Line(
         text=" export CCL_WORKER_COUNT=1\n export MASTER_ADDR=xxx.xxx.xxx.xxx #node0 ip\n"
         f" mpirun -f hostfile -n 4 -ppn 2 \\\n -genv OMP_NUM_THREADS=23 \\\n{QA_LINES} \\\n --bf16\n",
-        argv=(*MPIRUN, f"{SENT},CCL_WORKER_COUNT", *RANK, "python3", *QA, "--bf16"),
+        argv=(*MPIRUN, SENT, *RANK, "python3", *QA, "--bf16"),
         mask=HIDDEN,
         sees=((), ()),
-        env={"CCL_WORKER_COUNT": "1", **MPI_ENV, **ALL_HIDDEN},
+        env={**CCL, **MPI_ENV, **ALL_HIDDEN},
         threads=23,
+        backend="ccl",
         world_size=4,
         remarks=("the hostfile is not carried over", "--ddp_backend ccl stays in the command"),
     ),
@@ -177,9 +181,10 @@ LINES = {
         argv=(*MPIRUN, SENT, *RANK, "python3", *QA),
         mask=HIDDEN,
         sees=((), ()),
-        env={**MPI_ENV, **ALL_HIDDEN},
+        env={**CCL, **MPI_ENV, **ALL_HIDDEN},
         threads=23,
-        remarks=("source is not carried over", "--use_ipex stays in the command"),
+        backend="ccl",
+        remarks=("source is not carried over: the entrypoint reads it itself", "--use_ipex stays in the command"),
     ),
 }
 

@@ -153,7 +153,7 @@ def cuda(**fields: object) -> dict[str, Any]:
                 nodes=2,
                 accelerator=cuda(count=4),
                 env=[{"name": "NCCL_DEBUG", "value": "INFO"}],
-                mpi={"implementation": "OpenMPI"},
+                mpi={"implementation": "OpenMPI", "binding": "none"},
             ),
         ),
         (
@@ -181,8 +181,7 @@ def cuda(**fields: object) -> dict[str, Any]:
                 processesPerNode=2,
                 accelerator={"type": "cpu"},
                 cpu={"threadsPerProcess": 23},
-                env=[{"name": "I_MPI_PIN_DOMAIN", "value": "socket"}],
-                mpi={"implementation": "Intel"},
+                mpi={"implementation": "Intel", "binding": "socket"},
             ),
         ),
         (

@@ -37,6 +37,7 @@ def test_a_guides_line_comes_back_with_the_same_effect(line: Line) -> None:
     assert expected.devices == line.sees[0]
     assert expected.order == line.order
     assert expected.threads_per_process == line.threads
+    assert expected.backend == line.backend
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)

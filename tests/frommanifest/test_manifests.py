@@ -170,6 +170,37 @@ def test_what_a_container_fills_in_is_filled_in() -> None:
     assert yaml.safe_load(convert(text, Asked())[0])["spec"]["command"][1:4] == ["info", "$(X)", "$HOME"]
 
 
+def test_an_mpi_jobs_backend_and_binding_are_the_jobs() -> None:
+    """By the MPI that the object names, whichever the line could be of; OMP_NUM_THREADS and one worker are 16 cores."""
+    text = manifest("mpirun-is-a-script").replace(
+        "-genvlist, CCL_WORKER_COUNT, python, train.py",
+        "-genv, OMP_NUM_THREADS=15, -bind-to, 'core:16', python, train.py, --ddp_backend, ccl",
+    )
+    spec = yaml.safe_load(convert(text.replace("Intel", "MPICH"), Asked())[0])["spec"]
+
+    assert (spec["backend"], spec["ccl"], spec["cpu"]) == ("ccl", {"workers": 1}, {"threadsPerProcess": 15})
+    assert spec["mpi"] == {"implementation": "MPICH", "binding": "core"}
+    assert "env" not in spec
+
+
+def test_what_a_container_sources_is_the_entrypoints_to_read() -> None:
+    text = manifest("mpirun-is-a-script").replace(
+        "[mpiexec.hydra, -n,", "[bash, -c, source /opt/intel/oneapi/setvars.sh && exec mpiexec.hydra -n 4 train, x, -n,"
+    )
+
+    assert "note: source is not carried over: the entrypoint reads it itself" in said(text)
+
+
+def test_a_pytorch_jobs_backend_is_the_jobs() -> None:
+    text = manifest("torchrun-one-thread").replace("train.py,", "train.py, --ddp_backend=ccl,")
+    text = text.replace(
+        "- name: OMP_NUM_THREADS", "- {name: CCL_WORKER_COUNT, value: '2'}\n            - name: OMP_NUM_THREADS"
+    )
+    spec = yaml.safe_load(convert(text, Asked())[0])["spec"]
+
+    assert (spec["launcher"], spec["backend"], spec["ccl"]) == ("torchrun", "ccl", {"workers": 2})
+
+
 def test_variables_that_are_read_elsewhere_stay() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     entry = f"    env:\n    - {json.dumps({'name': 'TOKEN', 'valueFrom': source})}\n"

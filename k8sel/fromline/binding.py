@@ -1,0 +1,101 @@
+"""What mpirun binds ranks to, as mpi.binding: only where k8sel's own words for that (data/mpi.json) do the same.
+
+Sources: open-mpi docs, mpirun(1); MPICH mpiexec.hydra -bind-to -help and -map-by -help, where the map is that of the
+binding unless it is given; Intel MPI Developer Reference, Process Pinning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from k8sel.errors import FieldPath
+from k8sel.fromline import ccl
+from k8sel.fromline.draft import Draft
+from k8sel.fromline.words import Word
+from k8sel.rules.common import bare
+
+_BINDING: FieldPath = ("spec", "mpi", "binding")
+_OTHERWISE = "mpi.binding says what ranks are bound to, and none of its words does the same"
+_UNBOUND = re.compile(r"(none|slot|node|ppr:[0-9]+:node)(:(?!PE=).*)?", re.IGNORECASE)
+
+
+class _Words(Struct, frozen=True):
+    """Where an MPI is told: options or variables, and what they mean, one behind the other."""
+
+    names: tuple[str, ...]
+    bindings: Mapping[str, str]  # mpi.binding -> the values, as a pattern; <cores>: of each rank
+
+
+_SAID: Mapping[str, _Words] = MappingProxyType(
+    {
+        "OpenMPI": _Words(
+            ("--bind-to", "--map-by"),
+            {
+                "none": r"none \S*",
+                "socket": r"(socket|package) (ppr:1:)?(socket|package)",
+                "numa": r"numa (ppr:1:)?numa",
+                "core": r"(core)? (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+)",
+            },
+        ),
+        "MPICH": _Words(
+            ("--bind-to", "--map-by"),
+            {
+                "none": r"none \S*",
+                "socket": r"socket (socket)?",
+                "numa": r"numa (numa)?",
+                "core": r"core(:(?P<cores>[0-9]+))? (core(:(?P=cores))?)?",
+            },
+        ),
+        "Intel": _Words(
+            ("I_MPI_PIN_DOMAIN", "I_MPI_PIN_CELL", "I_MPI_PIN"),
+            {
+                "none": r"\S* \S* (0|no|off|disable)",
+                "socket": r"socket \S* (1|yes|on|enable)?",
+                "numa": r"numa \S* (1|yes|on|enable)?",
+                "core": r"(?P<cores>[0-9]+):compact core (1|yes|on|enable)?",
+            },
+        ),
+    }
+)
+
+
+def settle(draft: Draft) -> None:
+    """mpi.binding; options that bind otherwise are named, variables stay what they are."""
+    said = _SAID.get(draft.fields.get(("spec", "mpi", "implementation"), ""))
+    binding = _same(draft, said) if said else None
+    if said and binding:
+        place = next(word for name in said.names if (word := _word(draft, name)))
+        draft.put(_BINDING, binding, place)
+        for name in said.names:
+            draft.env.pop(name, None)
+        return
+    for option, value in draft.binds.values():
+        if not _UNBOUND.fullmatch(value.text):
+            message = f"{option.text} {bare(value.text)} is not carried over: {_OTHERWISE}"
+            draft.note(option, message, "mpi.binding: core, socket or numa, and cpu.threadsPerProcess")
+
+
+def _same(draft: Draft, said: _Words) -> str | None:
+    """The binding whose words do what the line's do."""
+    words = [_word(draft, name) for name in said.names]
+    text = " ".join(word.text if word else "" for word in words)
+    for binding, pattern in said.bindings.items():
+        match = re.fullmatch(pattern, text)
+        if match and (binding != "core" or int(match["cores"] or 1) == _cores(draft)):
+            return binding
+    return None
+
+
+def _word(draft: Draft, name: str) -> Word | None:
+    """What an option or a variable says."""
+    return draft.binds[name][1] if name in draft.binds else draft.env.get(name)
+
+
+def _cores(draft: Draft) -> int | None:
+    """Those that `core` gives to each rank; without a number of threads it is refused."""
+    threads: int | None = draft.fields.get(("spec", "cpu", "threadsPerProcess"))
+    return threads + ccl.workers(draft) if threads else None
