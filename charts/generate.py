@@ -2,7 +2,7 @@
 
 values.schema.json            the job file's schema, in the draft that every Helm reads
 README.md                     its fields, in the page written by hand (as docs/generate.py does)
-files/accelerators.json, mpi.json, entrypoint.sh, entrypoint.pyz    copies
+files/accelerators.json, backends.json, mpi.json, entrypoint.sh, entrypoint.pyz    copies
 files/facts.json              what is a constant in k8sel's code, so that no template has it a second time
 """
 
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
 sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
 
-from k8sel import accelerators, brought, defaults, launch, launchers, mpi, names, pod
+from k8sel import accelerators, backends, brought, defaults, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
 from k8sel.rules import common, quantity, shapes
@@ -43,6 +43,7 @@ def files() -> dict[str, bytes]:
         "README.md": _readme(),
         "files/facts.json": _json(facts()),
         "files/accelerators.json": accelerators.TABLE.read_bytes(),
+        "files/backends.json": backends.TABLE.read_bytes(),
         "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
         "files/entrypoint.sh": brought.script().encode(),
     }
@@ -103,12 +104,13 @@ def _draft_7(part: object) -> object:
 
 
 def _with_null(part: dict[str, Any]) -> dict[str, Any]:
-    if "enum" in part:
-        return {**part, "enum": [*part["enum"], None]}
-    if "anyOf" in part:
-        return {**part, "anyOf": [*part["anyOf"], {"type": "null"}]}
-    kinds = part["type"] if isinstance(part["type"], list) else [part["type"]]
-    return {**part, "type": [*kinds, "null"]}
+    """``part``, which may be null too."""
+    also = {"enum": [None], "anyOf": [{"type": "null"}], "type": ["null"]}
+    return {**part, **{word: [*_listed(part[word]), *null] for word, null in also.items() if word in part}}
+
+
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401  # of any type in a schema
+    return value if isinstance(value, list) else [value]
 
 
 def facts() -> dict[str, Any]:
@@ -127,7 +129,13 @@ def facts() -> dict[str, Any]:
             "jobFile": names.ANNOTATION_JOB_FILE,
         },
         "launchers": {
-            name: {"targets": row.targets, "perDevice": row.per_device} for name, row in launchers.LAUNCHERS.items()
+            name: {"targets": row.targets, "perDevice": row.per_device, "ccl": dict(row.ccl)}
+            for name, row in launchers.LAUNCHERS.items()
+        },
+        "backends": {
+            "options": backends.OPTIONS,
+            "variables": dict(backends.VARIABLES),
+            "workers": defaults.CCL_WORKERS,
         },
         "hidden": _hidden(),
         "maskedByNumber": masks.BY_NUMBER,
@@ -172,6 +180,8 @@ def _entrypoint() -> dict[str, Any]:
             "order": default.order,
             "isolation": default.isolation,
             "launcher": default.launcher,
+            "mpi": default.mpi,
+            "backend": default.backend,
             "nodes": default.nodes,
             "processesPerNode": default.processes_per_node,
             "check": default.check,
@@ -200,6 +210,9 @@ def _refusals() -> dict[str, Any]:
         "rows": list(accelerators.ROWS),
         "types": [row.name for row in accelerators.ROWS.values() if row.in_container],
         "launchers": list(launchers.LAUNCHERS),
+        "mpis": list(launchers.MPIS),
+        "backends": list(backends.BACKENDS),
+        "withoutDevices": accelerators.without_devices().name,
         "leastMemory": device_rules.LEAST_MEMORY,
         "space": r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]",  # what is space to Python
         "starters": sorted(launch_rules.STARTERS),

@@ -17,6 +17,7 @@ from msgspec import inspect
 
 from k8sel import validate
 from k8sel.accelerators import ROWS
+from k8sel.backends import BACKENDS
 from k8sel.defaults import default
 from k8sel.errors import FieldPath
 from k8sel.spec import JobFile, decode
@@ -27,6 +28,8 @@ Data = dict[str, Any]
 EXACT = 2**53  # Helm's values are doubles
 UNITS = ("m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")
 REPAIRS = 40
+
+_SAID = ("CCL_WORKER_COUNT", "CCL_KVS_IFACE", "CCL_PROCESS_LAUNCHER", "I_MPI_PIN_DOMAIN")  # by a field, too
 
 _CHARACTERS = st.characters(exclude_categories=["Cs"])
 _text = st.text(_CHARACTERS, max_size=8)
@@ -47,10 +50,10 @@ _word = _text | st.sampled_from(
         "1e-3",
     ]
 )
-_backend = st.sampled_from(["gloo", "mpi", "nccl", "xccl", "ccl", "other"])
 _option = st.sampled_from(["--ddp_backend {}", "--ddp-backend {}", "--ddp_backend={}", "--ddp-backend={}"])
+_named = st.sampled_from([*BACKENDS, "other"])
 _words = st.lists(
-    _word.map(lambda word: [word]) | st.builds(lambda text, backend: text.format(backend).split(), _option, _backend),
+    _word.map(lambda word: [word]) | st.builds(lambda text, name: text.format(name).split(), _option, _named),
     max_size=4,
 ).map(lambda parts: [word for part in parts for word in part])
 _program = st.sampled_from(["python", "python3", "run.sh"]) | _text.filter(str.strip)
@@ -105,8 +108,8 @@ VALUES: dict[str, Strategy] = {
     "resource": st.sampled_from(
         [*filter(None, (row.resource_name for row in ROWS.values())), "nvidia.com/mig-1g.10gb"]
     ),
-    "backend": _backend,
-    "workerAffinity": st.sampled_from(["auto", "0,24", "0-3"]),
+    "backend": st.sampled_from([*BACKENDS]),
+    "workerAffinity": st.sampled_from(["auto", "0", "0,24", "0-3", "08,5-4"]),
     "provider": st.sampled_from(["tcp", "verbs;ofi_rxm"]),
     "interface": st.sampled_from(["eth0", "ib0.8001"]),
     "resources": st.dictionaries(
@@ -116,7 +119,7 @@ VALUES: dict[str, Strategy] = {
     "sharedMemory": _quantity,
     "env": st.lists(
         st.fixed_dictionaries(
-            {"name": st.sampled_from(["A", "B", "PYTHONUNBUFFERED", "HF_HOME", "a.b"])},
+            {"name": st.sampled_from(["A", "B", "PYTHONUNBUFFERED", "HF_HOME", "a.b", *_SAID])},
             optional={"value": _word, "valueFrom": st.just({"fieldRef": {"fieldPath": "metadata.name"}})},
         ),
         max_size=4,

@@ -20,6 +20,8 @@ from k8sel.validate import errors, validate
 BAD = ROOT / "tests" / "reading" / "bad"
 # What a template cannot say, and what Helm says instead.
 OTHERWISE = {
+    "backend-of-nobody": "at '/spec/backend': value must be one of",
+    "backend-unknown": "at '/spec/backend': value must be one of",
     "command-one-word": "Hint: command: a list of words, as [python, train.py]",  # k8sel splits it as a shell would
     "name-line-break": "at '/metadata/name': 'train\\n' does not match pattern",
     "terminal-codes": "at '/spec/accelerator/type': value must be one of",

@@ -21,6 +21,7 @@
 {{- if and (eq .spec.launcher "accelerate") (include "k8sel.throughTorchrun" .) -}}
 {{- $constants = append $constants (dict "name" "ACCELERATE_USE_CPU" "value" "true") -}}
 {{- end -}}
+{{- $constants = include "k8sel.ccl" . | mustFromJson | concat $constants -}}
 {{- $entries := include "k8sel.constants" $constants | mustFromJson -}}
 {{- range .spec.env -}}
 {{- if hasKey . "valueFrom" -}}
@@ -88,6 +89,7 @@
 {{- $_ := set $told "probe" (concat $mpirun $check) -}}
 {{- end -}}
 {{- $others := dict "order" $spec.accelerator.order "isolation" $spec.accelerator.isolation "launcher" $spec.launcher -}}
+{{- include "k8sel.lay" (list $others (dict "backend" (default "" $spec.backend) "mpi" (default "" $spec.mpi.implementation))) -}}
 {{- include "k8sel.lay" (list $others (dict "nodes" $spec.nodes "processesPerNode" $spec.processesPerNode "check" $spec.entrypoint.check)) -}}
 {{- $defaults := .facts.entrypoint.defaults -}}
 {{- range $key, $value := $others -}}

@@ -41,6 +41,7 @@
 {{- if ne .spec.entrypoint.mode "none" }}{{ $names = append $names .facts.entrypoint.variable }}{{ end -}}
 {{- $names = append $names "MASTER_ADDR" -}}
 {{- range .facts.mpi.constants }}{{ $names = append $names .name }}{{ end -}}
+{{- range include "k8sel.ccl" . | mustFromJson }}{{ $names = append $names .name }}{{ end -}}
 {{- range .spec.env }}{{ $names = append $names .name }}{{ end -}}
 {{- $mpi := .mpi -}}
 {{- if $mpi.exportList -}}

@@ -5,6 +5,7 @@ A job, decided, as JSON: everything the other templates need, so that they decid
   spec       the job file's, with every default filled in, and without what is null
   facts      the tables
   row, mpi   the accelerator's row and the MPI's
+  backends, mpis   all rows of theirs
   root       whether the containers run as root, as far as the file says
   devices    what a node asks for and what its processes see (_devices.tpl)
   configMap  the name of the one with the entrypoint, where the job brings it along
@@ -13,13 +14,14 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- $facts := include "k8sel.table" (list . "facts.json") | mustFromJson -}}
 {{- $rows := include "k8sel.table" (list . "accelerators.json") | mustFromJson -}}
 {{- $mpis := include "k8sel.table" (list . "mpi.json") | mustFromJson -}}
+{{- $backends := include "k8sel.table" (list . "backends.json") | mustFromJson -}}
 {{- $metadata := deepCopy (default dict .Values.metadata) -}}
 {{- if not $metadata.name }}{{ $_ := set $metadata "name" .Release.Name }}{{ end -}}
 {{- $document := dict "apiVersion" $facts.apiVersion "kind" $facts.kind "metadata" $metadata "spec" .Values.spec -}}
 {{- $sha256 := toRawJson $document | sha256sum -}}
 {{- $spec := deepCopy .Values.spec -}}
 {{- $row := get $rows $spec.accelerator.type -}}
-{{- $plan := dict "name" $metadata.name "sha256" $sha256 "facts" $facts "row" $row "spec" $spec -}}
+{{- $plan := dict "name" $metadata.name "sha256" $sha256 "facts" $facts "row" $row "backends" $backends "mpis" $mpis "spec" $spec -}}
 {{- include "k8sel.defaulted" $plan -}}
 {{- $_ := set $plan "namespace" (default "" $metadata.namespace) -}}
 {{- $_ := set $plan "given" (dict "labels" (default dict $metadata.labels) "annotations" (default dict $metadata.annotations)) -}}
@@ -59,6 +61,7 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- $_ := set $plan "root" $root -}}
 {{- $_ := set $plan "givenMpi" (deepCopy $spec.mpi) -}}
 {{- include "k8sel.defaultedAccelerator" $plan -}}
+{{- include "k8sel.defaultedBackend" $plan -}}
 {{- $devices := len $spec.accelerator.devices -}}
 {{- include "k8sel.default" (list $spec "target" (first $launcher.targets)) -}}
 {{- include "k8sel.default" (list $spec "nodes" 1) -}}

@@ -8,7 +8,7 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- define "k8sel.refusals" -}}
 {{- $found := dict "lines" list -}}
 {{- $about := dict "plan" .plan "rows" .rows "spec" .plan.spec "asked" .plan.spec.accelerator "words" .plan.facts.refusals "found" $found -}}
-{{- range tuple "type" "devices" "shares" "row" "memory" "target" "command" "entrypoint" "names" "keys" "env" "volumes" "mounts" "resources" "quantities" "forms" "security" "ssh" -}}
+{{- range tuple "type" "devices" "shares" "row" "memory" "target" "command" "entrypoint" "backend" "ccl" "cpu" "names" "keys" "env" "said" "volumes" "mounts" "resources" "quantities" "forms" "security" "ssh" -}}
 {{- include (printf "k8sel.refusals.%s" .) $about -}}
 {{- end -}}
 {{- with $found.lines }}{{ uniq . | join "\n" | printf "\n%s" | fail }}{{ end -}}

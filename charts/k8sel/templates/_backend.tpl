@@ -1,0 +1,52 @@
+{{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/backends.py). */}}
+
+{{/*
+The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan.
+*/}}
+{{- define "k8sel.namedBackend" -}}
+{{- $options := .facts.backends.options -}}
+{{- $before := "" -}}
+{{- $named := dict "index" 0 "name" "" -}}
+{{- range $index, $word := .spec.command -}}
+{{- $option := splitList "=" $word | first -}}
+{{- if and (has $option $options) (contains "=" $word) -}}
+{{- $named = dict "index" $index "name" (trimPrefix (printf "%s=" $option) $word) -}}
+{{- else if has $before $options -}}
+{{- $named = dict "index" $index "name" $word -}}
+{{- end -}}
+{{- $before = $word -}}
+{{- end -}}
+{{- toJson $named -}}
+{{- end -}}
+
+{{/* Fills in the command's own backend, and what oneCCL has by default. Takes the plan. */}}
+{{- define "k8sel.defaultedBackend" -}}
+{{- $spec := .spec -}}
+{{- $name := (include "k8sel.namedBackend" . | mustFromJson).name -}}
+{{- if hasKey .backends $name }}{{ include "k8sel.default" (list $spec "backend" $name) }}{{ end -}}
+{{- if include "k8sel.usesOneccl" . }}{{ include "k8sel.default" (list $spec.ccl "workers" .facts.backends.workers) }}{{ end -}}
+{{- end -}}
+
+{{- define "k8sel.usesOneccl" -}}
+{{- $row := default dict (get .backends (default "" .spec.backend)) -}}
+{{- if $row.oneccl }}yes{{ end -}}
+{{- end -}}
+
+{{/* oneCCL's variables of every process, sorted, as a JSON list of {name, value}: the launcher's, then the file's. */}}
+{{- define "k8sel.ccl" -}}
+{{- $entries := list -}}
+{{- if include "k8sel.usesOneccl" . -}}
+{{- $values := include "k8sel.launcherCcl" . | mustFromJson -}}
+{{- $variables := .facts.backends.variables -}}
+{{- range $field, $value := .spec.ccl }}{{ $_ := set $values (get $variables $field) (include "k8sel.quantity" $value) }}{{ end -}}
+{{- range $name, $value := $values }}{{ $entries = append $entries (dict "name" $name "value" $value) }}{{ end -}}
+{{- end -}}
+{{- toJson $entries -}}
+{{- end -}}
+
+{{/* Those that tell oneCCL how the processes are started, and what it can send by, as a JSON map; mpirun's are its MPI's. */}}
+{{- define "k8sel.launcherCcl" -}}
+{{- $row := get .facts.launchers .spec.launcher -}}
+{{- if eq .spec.launcher "mpirun" }}{{ $row = .mpi }}{{ end -}}
+{{- toJson $row.ccl -}}
+{{- end -}}
