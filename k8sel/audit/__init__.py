@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sel.audit import devices, launching, mpi, pods, starters
+from k8sel.audit import cpus, devices, launching, mpi, pods, starters
 from k8sel.audit.manifest import KINDS, Manifest, manifests
 from k8sel.audit.trap import Finding, Trap
 from k8sel.errors import FieldPath
@@ -15,7 +15,7 @@ from k8sel.yamlio import parse
 
 __all__ = ["KINDS", "TRAPS", "Finding", "Trap", "audit"]
 
-TRAPS: tuple[Trap, ...] = (*launching.TRAPS, *starters.TRAPS, *devices.TRAPS, *mpi.TRAPS, *pods.TRAPS)
+TRAPS: tuple[Trap, ...] = (*launching.TRAPS, *starters.TRAPS, *devices.TRAPS, *mpi.TRAPS, *cpus.TRAPS, *pods.TRAPS)
 
 
 def audit(text: bytes, file: str) -> tuple[list[Finding], int]:

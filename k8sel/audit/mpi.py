@@ -17,7 +17,7 @@ _HYDRAS = ("Intel", "MPICH")
 _OF = {"OpenMPI": ("-x", "--mca", "-mca", "--allow-run-as-root"), "hydra": ("-genv", "-ppn", "-f", "-genvlist")}
 
 
-def _launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
+def launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
     """The containers of an MPIJob that start mpirun."""
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         for container in pods.containers:
@@ -25,46 +25,47 @@ def _launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
                 yield pods, container, container.starts
 
 
-def _implementation(manifest: Manifest) -> str:
+def implementation(manifest: Manifest) -> str:
+    """Which MPI the object says that its image has."""
     return str(manifest.get("spec", "mpiImplementation") or "OpenMPI")
 
 
 def _no_hostfile(manifest: Manifest) -> Iterator[Found]:
-    for _, container, starts in _launchers(manifest):
+    for _, container, starts in launchers(manifest):
         given = any(starts.option(name) is not None for name in _HOSTFILE) or _DEFAULT_HOSTFILE in container.env
-        if _implementation(manifest) == "OpenMPI" and not given:
+        if implementation(manifest) == "OpenMPI" and not given:
             yield starts.path, f"{starts.program} has no --hostfile"
 
 
 def _as_root(manifest: Manifest) -> Iterator[Found]:
-    for pods, container, starts in _launchers(manifest):
+    for pods, container, starts in launchers(manifest):
         contexts = (pods.spec.get("securityContext"), container.data.get("securityContext"))
         users = [context.get("runAsUser") for context in contexts if isinstance(context, dict)]
         allowed = starts.option("--allow-run-as-root") is not None or all(name in container.env for name in _ROOT)
-        if _implementation(manifest) == "OpenMPI" and not allowed and not any(users):
+        if implementation(manifest) == "OpenMPI" and not allowed and not any(users):
             yield starts.path, f"{starts.program} has no --allow-run-as-root, and no runAsUser is given"
 
 
 def _wrong_options(manifest: Manifest) -> Iterator[Found]:
-    implementation = _implementation(manifest)
-    others = _OF["OpenMPI"] if implementation in _HYDRAS else _OF["hydra"]
-    for _, _, starts in _launchers(manifest):
+    named = implementation(manifest)
+    others = _OF["OpenMPI"] if named in _HYDRAS else _OF["hydra"]
+    for _, _, starts in launchers(manifest):
         given = [name for name in others if name in starts.own]
         if given:
-            yield starts.path, f"{starts.program} has {', '.join(given)}, and mpiImplementation is {implementation}"
+            yield starts.path, f"{starts.program} has {', '.join(given)}, and mpiImplementation is {named}"
 
 
 def _env_stays(manifest: Manifest) -> Iterator[Found]:
-    for _, container, starts in _launchers(manifest):
+    for _, container, starts in launchers(manifest):
         sent = " ".join(starts.words)
-        if _implementation(manifest) == "OpenMPI":
+        if implementation(manifest) == "OpenMPI":
             for name, variable in container.env.items():
                 if name not in sent and not name.startswith(("OMPI_", "PRTE_", "PMIX_", "NVIDIA_")):
                     yield variable.path, f"the launcher's {name} is not behind -x"
 
 
 def _workers_env(manifest: Manifest) -> Iterator[Found]:
-    launched = list(_launchers(manifest))
+    launched = list(launchers(manifest))
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         for container in pods.containers if pods.role == "Worker" else ():
             for name, variable in container.env.items():
@@ -73,15 +74,15 @@ def _workers_env(manifest: Manifest) -> Iterator[Found]:
 
 
 def _intel_script(manifest: Manifest) -> Iterator[Found]:
-    for _, _, starts in _launchers(manifest):
-        if _implementation(manifest) == "Intel" and starts.program == "mpirun":
+    for _, _, starts in launchers(manifest):
+        if implementation(manifest) == "Intel" and starts.program == "mpirun":
             yield starts.path, "Intel MPI's mpirun"
 
 
 def _slots(manifest: Manifest) -> Iterator[Found]:
     slots = number(manifest.get("spec", "slotsPerWorker")) or 1
     workers = sum(pods.replicas for pods in manifest.pods if pods.role == "Worker")
-    for _, _, starts in _launchers(manifest):
+    for _, _, starts in launchers(manifest):
         ranks = next((number(given) for name in ("-n", "-np", "--np") if (given := starts.option(name))), None)
         if ranks and workers and ranks != slots * workers:
             yield starts.path, f"{ranks} ranks, and {workers} workers with {slots} slots"
@@ -96,7 +97,7 @@ def _launcher_asks(manifest: Manifest) -> Iterator[Found]:
 
 def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
     policy = manifest.get("spec", "launcherCreationPolicy")
-    for pods, _, _ in _launchers(manifest):
+    for pods, _, _ in launchers(manifest):
         if policy in (None, "AtStartup"):
             yield pods.path, f"launcherCreationPolicy is {policy or 'not there, so AtStartup'}"
 
@@ -108,9 +109,9 @@ def _launcher_replicas(manifest: Manifest) -> Iterator[Found]:
 
 
 def _single_dash(manifest: Manifest) -> Iterator[Found]:
-    for _, _, starts in _launchers(manifest):
+    for _, _, starts in launchers(manifest):
         given = [name for name in ("-bind-to", "-map-by", "-rank-by") if name in starts.own]
-        if given and _implementation(manifest) == "OpenMPI":
+        if given and implementation(manifest) == "OpenMPI":
             yield starts.path, f"{starts.program} has {', '.join(given)} with one dash"
 
 

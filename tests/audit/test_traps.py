@@ -27,6 +27,10 @@ PLACES = {  # trap -> the line that it is named at, and what is said to stand th
     "mask-beyond-count": (14, "CUDA_VISIBLE_DEVICES=2,3, and the container has 2 devices, from 0 on"),
     "ranks-not-slots": (21, "2 ranks, and 2 workers with 2 slots"),
     "failed-job-keeps-devices": (9, "cleanPodPolicy is None"),
+    "threads-beyond-cpus": (19, "2 x 16 threads, and the container has 16 CPUs"),
+    "no-core-for-ccl-workers": (21, "2 x 16 threads and 2 x 1 workers of oneCCL, and the container has 32 CPUs"),
+    "openmpi-binds-to-core": (21, "mpirun has no --bind-to, 2 ranks and 31 threads for each"),
+    "ccl-cores-not-workers": (21, "CCL_WORKER_AFFINITY=31, and the 2 processes of a node have 2 workers"),
     "requests-not-limits": (16, "requests has nvidia.com/gpu: 2, limits 1"),
 }
 
@@ -49,6 +53,29 @@ def test_a_trap_is_named_where_it_stands(trap: str) -> None:
     findings, _ = audit((CASES / trap / "trap.yaml").read_bytes(), "trap.yaml")
 
     assert (findings[0].location.line, findings[0].found) == PLACES[trap]
+
+
+@pytest.mark.parametrize(
+    ("trap", "old", "new", "found"),
+    [
+        ("no-core-for-ccl-workers", "OMP_NUM_THREADS=16", "OMP_NUM_THREADS, '16'", True),
+        ("no-core-for-ccl-workers", "-genv, OMP_NUM_THREADS=16", "-ppn, '2'", False),
+        ("openmpi-binds-to-core", "-x, OMP", "--map-by, slot, -x, OMP", True),
+        ("openmpi-binds-to-core", "-x, OMP", "--map-by, 'slot:PE=31', -x, OMP", False),
+        ("ccl-cores-not-workers", '"31"', "30-33", True),
+        ("ccl-cores-not-workers", '"31"', "30-31", False),
+        ("ccl-cores-not-workers", '"31"', "auto", False),
+        ("threads-beyond-cpus", 'cpu: "16"', "cpu: 31500m", True),
+        ("threads-beyond-cpus", 'cpu: "16"', "cpu: 32", False),
+        ("threads-beyond-cpus", 'torchrun, --nproc-per-node, "2"', "python", False),
+    ],
+)
+def test_a_number_that_fits_is_no_trap(trap: str, old: str, new: str, found: bool) -> None:
+    text = (CASES / trap / "trap.yaml").read_text()
+    assert old in text
+    findings, _ = audit(text.replace(old, new).encode(), "trap.yaml")
+
+    assert (trap in [finding.trap.id for finding in findings]) == found
 
 
 def test_every_trap_has_a_row_of_its_own() -> None:
