@@ -68,7 +68,7 @@ def _defaulted(file: JobFile, door: str) -> JobFile:
         return default(file, door)
     from k8sel import here
 
-    return default(file, door, sockets=here.sockets())
+    return default(file, door, sockets=here.sockets(), numa_nodes=here.numa_nodes())
 
 
 def _refused(file: JobFile, door: str) -> list[Problem]:

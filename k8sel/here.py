@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from k8sel.accelerators import ROWS, Row, without_devices
-from k8sel.entrypoint import discovery, machine
+from k8sel.entrypoint import cpus, discovery, machine
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine
 
@@ -68,9 +68,21 @@ def masks(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def sockets() -> int:
-    """CPU sockets; 1 where the machine does not say."""
-    packages = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id")
-    return len({package.read_text() for package in packages}) or 1
+    """CPU sockets with a CPU that this process may use; 1 where the machine does not say."""
+    folder = f"{this().sys}/devices/system/cpu"
+    packages = {machine.read(folder, f"cpu{cpu}/topology/physical_package_id") for cpu in _cpus()}
+    return len(packages - {""}) or 1
+
+
+def numa_nodes() -> int:
+    """NUMA nodes with a CPU that this process may use: some have only memory. 1 where the machine does not say."""
+    usable, lists = _cpus(), Path(this().sys, "devices/system/node").glob("node[0-9]*/cpulist")
+    return sum(any(usable & set(part) for part in cpus.listed(machine.read(str(each)))) for each in lists) or 1
+
+
+def _cpus() -> set[int]:
+    """The CPUs that this process may use; only Linux tells them apart."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def device_nodes(row: Row, root: str = "") -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from planning.jobs import job
 
 
 def defaulted(accelerator: dict[str, Any], door: str = "kubernetes", **spec: object) -> Spec:
-    return default(job(accelerator, spec), door, sockets=2).spec
+    return default(job(accelerator, spec), door, sockets=2, numa_nodes=4).spec
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed", "mpirun"])
@@ -33,6 +33,72 @@ def test_a_launcher_starts_a_process_for_each_device(
     launcher: str, accelerator: dict[str, Any], door: str, processes: int
 ) -> None:
     assert defaulted(accelerator, door, launcher=launcher).processes_per_node == processes
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed", "mpirun"])
+@pytest.mark.parametrize("door", ["run", "docker"])
+@pytest.mark.parametrize(("part", "processes"), [("socket", 2), ("numa", 4)])
+@pytest.mark.parametrize("accelerator", [{"type": "cpu"}, {"type": "cuda", "devices": []}])
+def test_processes_come_from_the_parts_of_this_machine(
+    launcher: str, door: str, part: str, processes: int, accelerator: dict[str, Any]
+) -> None:
+    spec = defaulted(accelerator, door, launcher=launcher, cpu={"processPer": part, "threadsPerProcess": 3})
+
+    assert spec.processes_per_node == processes
+    assert (spec.cpu.process_per, spec.cpu.threads_per_process) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "door", "given", "processes"),
+    [
+        ({"type": "cpu"}, "kubernetes", {}, 1),
+        ({"type": "cpu"}, "run", {"processesPerNode": 3}, 3),
+        ({"type": "cuda", "count": 2}, "run", {}, 2),
+        ({"type": "cpu"}, "docker", {"launcher": "python"}, 1),
+    ],
+)
+def test_a_part_that_decides_nothing_stays_for_a_rule_to_name(
+    accelerator: dict[str, Any], door: str, given: dict[str, Any], processes: int
+) -> None:
+    spec = defaulted(accelerator, door, cpu={"processPer": "numa"}, **given)
+
+    assert (spec.processes_per_node, spec.cpu.process_per) == (processes, "numa")
+
+
+@pytest.mark.parametrize(
+    ("command", "backend"),
+    [
+        (["--ddp_backend", "ccl"], "ccl"),
+        (["--ddp-backend", "ccl"], "ccl"),
+        (["--ddp_backend=ccl"], "ccl"),
+        (["--ddp-backend=gloo", "--ddp_backend", "mpi"], "mpi"),  # argparse's last one
+        (["--ddp_backend", "my_own"], None),
+        (["--ddp_backend=ccl", "--ddp_backend"], "ccl"),
+        (["--ddp_backend="], None),
+        (["ccl"], None),
+    ],
+)
+def test_the_backend_is_what_the_command_says(command: list[str], backend: str | None) -> None:
+    assert defaulted({"type": "cpu"}, command=["python", "train.py", *command]).backend == backend
+
+
+def test_a_backend_of_the_file_is_its_own() -> None:
+    assert defaulted({"type": "cpu"}, backend="gloo", command=["a", "--ddp_backend", "ccl"]).backend == "gloo"
+
+
+@pytest.mark.parametrize(
+    ("given", "workers"),
+    [
+        ({"backend": "ccl"}, 1),
+        ({"backend": "xccl"}, 1),
+        ({"backend": "ccl", "ccl": {"workers": 4}}, 4),
+        ({"backend": "gloo"}, None),
+        ({"backend": "unheard"}, None),
+        ({}, None),
+    ],
+)
+def test_oneccl_has_one_worker_where_it_is_used(given: dict[str, Any], workers: int | None) -> None:
+    assert defaulted({"type": "xpu"}, **given).ccl.workers == workers
 
 
 def test_python_starts_one_process() -> None:

@@ -212,3 +212,115 @@ def test_a_variable_of_the_file_is_sent_once() -> None:
 
     assert job.launch.count("PYTHONUNBUFFERED") == 1
     assert [entry for entry in job.env if entry["name"] == "PYTHONUNBUFFERED"] == given
+
+
+WORDS = {  # what follows the number of processes, up to what is sent to the ranks
+    ("OpenMPI", None): "-N 2 --bind-to none",
+    ("OpenMPI", "none"): "-N 2 --bind-to none",
+    ("Intel", None): "-ppn 2",
+    ("Intel", "none"): "-ppn 2 -genv I_MPI_PIN 0",
+    ("Intel", "socket"): "-ppn 2 -genv I_MPI_PIN_DOMAIN socket",
+    ("Intel", "numa"): "-ppn 2 -genv I_MPI_PIN_DOMAIN numa",
+    ("MPICH", None): "-ppn 2",
+    ("MPICH", "none"): "-ppn 2 -bind-to none",
+    ("MPICH", "socket"): "-ppn 2 -bind-to socket",
+    ("MPICH", "numa"): "-ppn 2 -bind-to numa",
+}
+
+
+def bound(implementation: str, binding: str | None, **spec: object) -> Argv:
+    """mpirun's words between the number of processes and what is sent to them."""
+    asked = {"implementation": implementation, "binding": binding}
+    words = plan(CPU, "run", launcher="mpirun", processesPerNode=2, mpi=asked, **spec).launch
+    row = MPIS[implementation]
+    return words[words.index(row.count) + 2 : words.index(row.export)]
+
+
+@pytest.mark.parametrize(("implementation", "binding"), WORDS)
+def test_mpirun_binds_to_what_the_file_says(implementation: str, binding: str | None) -> None:
+    assert " ".join(bound(implementation, binding)) == WORDS[implementation, binding]
+
+
+@pytest.mark.parametrize("implementation", MPIS)
+@pytest.mark.parametrize("binding", ["none", "socket", "numa", "core"])
+def test_a_binding_is_the_rows_words(implementation: str, binding: str) -> None:
+    words = [word.format(per_node=2, cores=4) for word in MPIS[implementation].binding[binding]]
+
+    assert list(bound(implementation, binding, cpu={"threadsPerProcess": 4})) == words
+
+
+@pytest.mark.parametrize("implementation", MPIS)
+@pytest.mark.parametrize(("given", "cores"), [({}, 23), ({"backend": "ccl"}, 24), ({"backend": "gloo"}, 23)])
+def test_a_process_has_cores_for_its_threads_and_for_oneccls_workers(
+    implementation: str, given: dict[str, object], cores: int
+) -> None:
+    words = " ".join(bound(implementation, "core", cpu={"threadsPerProcess": 23}, **given))
+
+    assert str(cores) in words
+    assert str(47 - cores) not in words
+
+
+def test_the_probe_is_bound_to_nothing() -> None:
+    spec: dict[str, Any] = {"launcher": "mpirun", "mpi": {"implementation": "Intel", "binding": "socket"}}
+    job_plan = plan(CPU, **spec)
+
+    assert "I_MPI_PIN_DOMAIN" in job_plan.launch
+    assert "I_MPI_PIN_DOMAIN" not in job_plan.expectation.probe
+
+
+@pytest.mark.parametrize(
+    ("launcher", "implementation", "expected"),
+    [
+        ("torchrun", None, {"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"}),
+        ("accelerate", None, {"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"}),
+        ("deepspeed", None, {"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"}),
+        (
+            "python",
+            None,
+            {
+                "CCL_ATL_TRANSPORT": "ofi",
+                "CCL_LOCAL_RANK": "0",
+                "CCL_LOCAL_SIZE": "1",
+                "CCL_PROCESS_LAUNCHER": "none",
+            },
+        ),
+        *(("mpirun", name, dict(row.ccl)) for name, row in MPIS.items()),
+    ],
+)
+@pytest.mark.parametrize("door", ["kubernetes", "docker", "run"])
+def test_oneccl_is_told_how_its_processes_are_started(
+    launcher: str, implementation: str | None, expected: dict[str, str], door: str
+) -> None:
+    mpi = {"mpi": {"implementation": implementation}} if implementation else {}
+    job_plan = plan(CPU, door, launcher=launcher, backend="ccl", **mpi)
+    ours = {entry["name"]: entry["value"] for entry in job_plan.env if entry["name"].startswith(("CCL_", "FI_"))}
+
+    assert ours == {**expected, "CCL_WORKER_COUNT": "1"}
+    assert (job_plan.expectation.backend, job_plan.expectation.mpi) == ("ccl", implementation or "")
+
+
+@pytest.mark.parametrize("backend", ["gloo", "mpi", None])
+def test_oneccl_is_told_nothing_where_it_is_not_used(backend: str | None) -> None:
+    words = plan(CPU, launcher="mpirun", backend=backend).launch
+
+    assert not [word for word in words if "CCL_" in word]
+
+
+@pytest.mark.parametrize("implementation", MPIS)
+def test_oneccls_variables_reach_the_ranks(implementation: str) -> None:
+    settings: dict[str, Any] = {"workers": 2, "interface": "eth0", "provider": "tcp", "transport": "ofi"}
+    job_plan = plan(CPU, launcher="mpirun", backend="ccl", ccl=settings, mpi={"implementation": implementation})
+    sent = ",".join(job_plan.launch).split(",")
+    names = {"CCL_WORKER_COUNT", "CCL_KVS_IFACE", "FI_PROVIDER", "CCL_ATL_TRANSPORT", "CCL_PROCESS_LAUNCHER"}
+
+    assert names <= set(sent)
+    assert len([word for word in sent if word in names]) == len(names)
+    assert {"name": "CCL_ATL_TRANSPORT", "value": "ofi"} in job_plan.env
+
+
+def test_what_no_field_of_ccl_says_may_stand_in_env() -> None:
+    own = {"name": "CCL_PROCESS_LAUNCHER", "value": "none"}
+    job_plan = plan(CPU, launcher="mpirun", backend="ccl", env=[own, {"name": "CCL_KVS_MODE", "value": "pmi"}])
+
+    assert [entry for entry in job_plan.env if entry["name"] == "CCL_PROCESS_LAUNCHER"] == [own]
+    assert job_plan.launch.count("CCL_PROCESS_LAUNCHER") == 1

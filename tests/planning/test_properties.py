@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel import api, env, names, planner, yamlio
-from k8sel.accelerators import ROWS
+from k8sel.accelerators import ROWS, without_devices
+from k8sel.backends import BACKENDS, uses_oneccl
 from k8sel.defaults import default
 from k8sel.launchers import LAUNCHERS, MPIS
 from k8sel.spec import JobFile, decode
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 DOORS = st.sampled_from(["kubernetes", "docker", "run"])
+BINDINGS = (None, "none", "socket", "numa", "core")
+CCL = {"workers": st.integers(1, 4), "transport": st.just("ofi"), "provider": st.just("tcp")}
 
 
 @st.composite
@@ -31,7 +34,12 @@ def jobs(draw: st.DrawFn) -> JobFile:
         "entrypoint": {"mode": draw(st.sampled_from(["configMap", "image", "none"]))},
     }
     if launcher == "mpirun":
-        spec["mpi"] = {"implementation": draw(st.sampled_from(sorted(MPIS)))}
+        implementation, binding = draw(st.sampled_from(sorted(MPIS))), draw(st.sampled_from(BINDINGS))
+        spec["mpi"] = {"implementation": implementation, "binding": binding}
+        spec["cpu"] = {"threadsPerProcess": draw(st.integers(1, 64))}
+    spec["backend"] = draw(backends(launcher, spec["accelerator"]))
+    if uses_oneccl(spec["backend"]):
+        spec["ccl"] = draw(st.fixed_dictionaries({}, optional=CCL))
     if launcher != "python":
         most = len(spec["accelerator"].get("devices", range(spec["accelerator"].get("count", 4))))
         spec["processesPerNode"] = draw(st.integers(1, most or 4))
@@ -39,6 +47,14 @@ def jobs(draw: st.DrawFn) -> JobFile:
     return decode(
         {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": spec}
     )
+
+
+def backends(launcher: str, accelerator: dict[str, Any]) -> st.SearchStrategy[str | None]:
+    """Those that connect a launcher's processes on these devices, or none that the file names."""
+    used = accelerator.get("devices") or accelerator.get("count")
+    kind = accelerator["type"] if used else without_devices().name
+    fitting = [name for name, row in BACKENDS.items() if launcher in (row.launchers or LAUNCHERS)]
+    return st.sampled_from([None, *(name for name in fitting if kind in BACKENDS[name].accelerators)])
 
 
 @st.composite
@@ -54,9 +70,9 @@ def accelerators(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(jobs(), DOORS)
 def test_a_second_default_changes_nothing(job: JobFile, door: str) -> None:
-    once = default(job, door, sockets=2)
+    once = default(job, door, sockets=2, numa_nodes=4)
 
-    assert default(once, door, sockets=2) == once
+    assert default(once, door, sockets=2, numa_nodes=4) == once
 
 
 @given(jobs(), DOORS)

@@ -12,6 +12,9 @@ import pytest
 
 from k8sel import accelerators, launchers
 from k8sel.accelerators import ROWS, TABLE, Row
+from k8sel.backends import BACKENDS, VARIABLES
+from k8sel.launchers import LAUNCHERS
+from k8sel.spec import Ccl
 
 PACKAGE = Path(accelerators.__file__).parent
 TITLES = ("title", "inContainer", "discovery", "note", "source")  # ours, not facts about the vendor's parts
@@ -86,6 +89,38 @@ def _without_prose(text: str) -> str:
     """``text`` without its docstrings, comments, and the examples in the job file's descriptions."""
     text = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
     return re.sub(r"(#.*|examples=.*|description=.*)", "", text)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=str)
+def test_a_rows_own_backend_is_in_the_table_of_backends(row: Row) -> None:
+    assert row.name in BACKENDS[row.collective_backend].accelerators
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_names_what_there_is(name: str) -> None:
+    backend = BACKENDS[name]
+
+    assert set(backend.accelerators) <= set(ROWS)
+    assert set(backend.launchers) <= set(launchers.LAUNCHERS)
+    assert backend.instead in (*BACKENDS, None)
+    assert backend.source
+
+
+def test_every_field_of_ccl_is_a_variable() -> None:
+    assert tuple(VARIABLES) == Ccl.__struct_encode_fields__
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_oneccl_knows_how_every_launcher_starts_its_processes(name: str) -> None:
+    rows = [mpi.ccl for mpi in launchers.MPIS.values()] if name == "mpirun" else [LAUNCHERS[name].ccl]
+
+    assert all({"CCL_ATL_TRANSPORT", "CCL_PROCESS_LAUNCHER"} <= set(row) for row in rows)
+
+
+def test_each_mpi_has_words_for_every_binding() -> None:
+    asked = {"", "none", "socket", "numa", "core"}
+
+    assert {name: set(mpi.binding) for name, mpi in launchers.MPIS.items()} == dict.fromkeys(launchers.MPIS, asked)
 
 
 def test_each_mpi_says_the_four_numbers_of_a_rank() -> None:
