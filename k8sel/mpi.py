@@ -47,6 +47,7 @@ def plan(spec: Spec, devices: Devices) -> MpiPlan:
     """What the target needs to know of MPI."""
     return MpiPlan(
         implementation=str(spec.mpi.implementation),
+        binding=spec.mpi.binding,
         slots_per_worker=spec.processes_per_node or 1,
         ssh_port=spec.mpi.ssh_port or 0,
         ssh_auth_mount_path=str(spec.mpi.ssh_auth_mount_path),

@@ -56,6 +56,7 @@ class MpiPlan(Struct, frozen=True, kw_only=True):
     """What an MPI job needs beyond its command."""
 
     implementation: str
+    binding: str | None  # none, socket, numa or core; None: not asked
     slots_per_worker: int
     ssh_port: int
     ssh_auth_mount_path: str
@@ -82,6 +83,7 @@ class JobPlan(Struct, frozen=True, kw_only=True):
     launch: Argv  # the launcher's command around the user's, without the entrypoint in front of it
     command: Argv  # the whole command: literal words, which emitters escape, and env.Reference
     env: tuple[Fragment, ...]  # Kubernetes EnvVars in their final order, all but the expectation
+    oneccl: tuple[str, ...]  # those of them that are oneCCL's; () where the backend does without
     mpi: MpiPlan | None
     pod: Fragment  # pod-level fields of the job file, defaulted: volumes, nodeSelector, affinity, ...
     container: Fragment  # container-level fields: resources, securityContext, volumeMounts, ...

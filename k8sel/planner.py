@@ -34,6 +34,7 @@ def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
         launch=started,
         command=launch.before(spec, door, gate) + started,
         env=_env(spec, name, held, door),
+        oneccl=tuple(backends.variables(spec)),
         mpi=mpi.plan(spec, held) if spec.launcher == "mpirun" else None,
         pod=pod.pod(spec, held),
         container=pod.container(spec, held, mpi.capabilities(spec)),

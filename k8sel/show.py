@@ -6,14 +6,21 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from k8sel.backends import VARIABLES
 from k8sel.env import Reference
 
 if TYPE_CHECKING:
     from k8sel.plan import JobPlan, Node, Rank
 
+BINDINGS = {
+    "none": "no process is bound to a part of the machine",
+    "socket": "each process to a CPU socket, in turn",
+    "numa": "each process to a NUMA node, in turn",
+    "core": "each process to cores of its own",
+}
 PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
 
 
@@ -24,7 +31,24 @@ def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
         return
     print(headline(job_plan, door))
     table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
+    for line in communication(job_plan):
+        print(line)
     print("command: " + command(job_plan.launch))
+
+
+def communication(job_plan: JobPlan) -> Iterator[str]:
+    """By what the processes reach each other, and what each is bound to, where the job says so."""
+    if job_plan.expectation.backend:
+        told = " ".join(f"{name}={_quoted(value)}" for name, value in _oneccl(job_plan).items())
+        yield f"backend: {job_plan.expectation.backend}{f', by oneCCL: {told}' if told else ''}"
+    if job_plan.mpi and job_plan.mpi.binding:
+        yield f"binding: {BINDINGS[job_plan.mpi.binding]}"
+
+
+def _oneccl(job_plan: JobPlan) -> dict[str, str]:
+    """oneCCL's variables as the processes get them."""
+    entries = {entry["name"]: entry.get("value", "(valueFrom)") for entry in job_plan.env}
+    return {name: entries[name] for name in job_plan.oneccl}
 
 
 def headline(job_plan: JobPlan, door: str) -> str:
@@ -55,8 +79,14 @@ def row(job_plan: JobPlan, node: Node, rank: Rank) -> tuple[str, ...]:
     """One rank's line of the table."""
     device = "-" if rank.device is None else str(rank.device)
     mask = ",".join(map(str, rank.devices)) or "none"
-    threads = job_plan.expectation.threads_per_process
-    return (node.name, str(rank.rank), str(rank.local_rank), device, mask, str(threads or "from the node's CPUs"))
+    return (node.name, str(rank.rank), str(rank.local_rank), device, mask, threads(job_plan))
+
+
+def threads(job_plan: JobPlan) -> str:
+    """Of one process, or how they are counted where it runs."""
+    workers = _oneccl(job_plan).get(VARIABLES["workers"])
+    counted = f"from the node's cores{f', less {workers} of oneCCL' if workers else ''}"
+    return str(job_plan.expectation.threads_per_process or counted)
 
 
 def plan_json(job_plan: JobPlan) -> str:

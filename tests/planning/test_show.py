@@ -1,0 +1,70 @@
+"""What `k8sel plan` says beside the table of ranks: how the processes reach each other, and what they are bound to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from k8sel import show
+from planning.jobs import plan
+
+CPU = {"type": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "lines"),
+    [
+        ({"launcher": "torchrun"}, []),
+        ({"launcher": "mpirun"}, []),
+        ({"launcher": "torchrun", "backend": "gloo"}, ["backend: gloo"]),
+        (
+            {"launcher": "torchrun", "command": ["python", "a.py", "--ddp_backend", "ccl"]},
+            ["backend: ccl, by oneCCL: CCL_ATL_TRANSPORT=ofi CCL_PROCESS_LAUNCHER=torchrun CCL_WORKER_COUNT=1"],
+        ),
+        (
+            {"launcher": "mpirun", "mpi": {"implementation": "Intel", "binding": "numa"}, "backend": "mpi"},
+            ["backend: mpi", "binding: each process to a NUMA node, in turn"],
+        ),
+        (
+            {"launcher": "mpirun", "mpi": {"binding": "none"}},
+            ["binding: no process is bound to a part of the machine"],
+        ),
+    ],
+)
+def test_the_plan_says_how_processes_reach_each_other(spec: dict[str, Any], lines: list[str]) -> None:
+    assert list(show.communication(plan(CPU, **spec))) == lines
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [({"value": "none"}, "none"), ({"value": "a b"}, "'a b'"), ({"valueFrom": {"fieldRef": {}}}, "'(valueFrom)'")],
+)
+def test_oneccls_variables_are_shown_as_the_processes_get_them(value: dict[str, Any], said: str) -> None:
+    env = [{"name": "CCL_PROCESS_LAUNCHER", **value}]
+    (line,) = show.communication(plan(CPU, launcher="python", backend="ccl", env=env))
+
+    assert f" CCL_PROCESS_LAUNCHER={said} " in line
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({}, "from the node's cores"),
+        ({"backend": "ccl"}, "from the node's cores, less 1 of oneCCL"),
+        ({"backend": "ccl", "ccl": {"workers": 4}}, "from the node's cores, less 4 of oneCCL"),
+        ({"backend": "ccl", "cpu": {"threadsPerProcess": 23}}, "23"),
+    ],
+)
+def test_threads_are_counted_where_they_run_unless_they_are_given(spec: dict[str, Any], said: str) -> None:
+    assert show.threads(plan(CPU, **spec)) == said
+
+
+def test_the_json_says_it_too() -> None:
+    mpi = {"implementation": "MPICH", "binding": "socket"}
+    said = json.loads(show.plan_json(plan(CPU, launcher="mpirun", backend="ccl", mpi=mpi)))
+
+    assert (said["expectation"]["backend"], said["expectation"]["mpi"]) == ("ccl", "MPICH")
+    assert said["mpi"]["binding"] == "socket"
+    assert said["oneccl"] == ["CCL_ATL_TRANSPORT", "CCL_PROCESS_LAUNCHER", "CCL_WORKER_COUNT"]
