@@ -50,6 +50,7 @@ class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     export_list: bool  # all in one word, with commas; else the flag again for each
     set: tuple[str, ...]  # sends {name} with {value} to the ranks
     binding: dict[str, tuple[str, ...]]  # how many on each node ({per_node}), and bound to what ({cores}); "": unasked
+    binding_capability: str | None  # without which a container runtime's own seccomp profile stops it from binding
     ccl: dict[str, str]  # oneCCL's variables that this MPI needs
     setvars: tuple[str, ...]  # scripts of the image that prepare it, where they are there
     says: str  # words of `program --version` that no other MPI says

@@ -7,6 +7,7 @@ from typing import Any
 
 from k8sel.defaults import ROOT_SSH, is_root
 from k8sel.errors import FieldPath, Problem
+from k8sel.launchers import MPIS
 from k8sel.rules.common import Rule, invalid, warning
 from k8sel.spec import JobFile, Spec
 
@@ -63,6 +64,30 @@ def ssh_keys_stay_private(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("spec", "podSecurityContext", "fsGroup"), message, "leave it out, or runAsUser: 1000, say")
 
 
+def binding_is_let_through(job: JobFile, door: str) -> Iterator[Problem]:
+    """Some MPI binds memory too, and dies where a container's seccomp profile leaves that to a capability."""
+    spec = job.spec
+    mpi = MPIS[str(spec.mpi.implementation)] if spec.launcher == "mpirun" and door != "run" else None
+    needed = mpi.binding_capability if mpi and spec.mpi.binding not in (None, "none") else None
+    if needed and _runtimes_profile(spec) and not _may(spec, needed):
+        message = f"{spec.mpi.implementation} binds memory too, which a container may not do without {needed}"
+        hint = f"securityContext: {{capabilities: {{add: [{needed}]}}}}, or binding: none"
+        yield invalid(("spec", "mpi", "binding"), message, hint)
+
+
+def _runtimes_profile(spec: Spec) -> bool:
+    """Whether the container runtime's own seccomp profile holds: it does where the file says none, too."""
+    profile, _ = effective(spec, "seccompProfile")
+    kind = profile.get("type") if isinstance(profile, dict) else None
+    return kind in (None, "RuntimeDefault") and spec.security_context.get("privileged") is not True
+
+
+def _may(spec: Spec, capability: str) -> bool:
+    given = spec.security_context.get("capabilities")
+    added = given.get("add") if isinstance(given, dict) else None
+    return isinstance(added, list) and (capability in added or "ALL" in added)
+
+
 def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
     """torchrun keeps each process's error file below /tmp."""
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
@@ -77,5 +102,6 @@ RULES: tuple[Rule, ...] = (
     sshd_has_its_port,
     ssh_keys_fit_the_user,
     ssh_keys_stay_private,
+    binding_is_let_through,
     somewhere_to_write,
 )

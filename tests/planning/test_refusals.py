@@ -95,3 +95,34 @@ def test_a_levels_verdict_is_known_without_a_cluster(level: str) -> None:
 )
 def test_open_mpi_is_not_given_long_names_without_a_digit(name: str, implementation: str, fields: list[str]) -> None:
     assert warned(name, **MPI, mpi={"implementation": implementation}) == fields
+
+
+BIND = ["spec.mpi.binding"]
+
+
+@pytest.mark.parametrize(
+    ("implementation", "binding", "given", "fields"),
+    [
+        ("MPICH", "socket", {}, BIND),
+        ("MPICH", "none", {}, []),
+        ("MPICH", None, {}, []),
+        ("Intel", "socket", {}, []),
+        ("OpenMPI", "socket", {}, []),
+        ("MPICH", "numa", {"securityContext": {"capabilities": {"add": ["SYS_NICE"]}}}, []),
+        ("MPICH", "numa", {"securityContext": {"capabilities": {"add": ["ALL"]}}}, []),
+        ("MPICH", "numa", {"securityContext": {"capabilities": {"drop": ["SYS_NICE"]}}}, BIND),
+        ("MPICH", "numa", {"securityContext": {"privileged": True}}, []),
+        ("MPICH", "numa", {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, []),
+        ("MPICH", "numa", {"podSecurityContext": {"seccompProfile": {"type": "Localhost"}}}, []),
+        ("MPICH", "numa", {"podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, BIND),
+    ],
+)
+def test_what_binds_memory_may_do_so_in_its_container(
+    implementation: str, binding: str | None, given: dict[str, Any], fields: list[str]
+) -> None:
+    assert refused(**MPI, **given, mpi={"implementation": implementation, "binding": binding}) == fields
+
+
+@pytest.mark.parametrize(("door", "fields"), [("kubernetes", BIND), ("docker", BIND), ("run", [])])
+def test_only_a_container_is_kept_from_binding_memory(door: str, fields: list[str]) -> None:
+    assert refused(door, **MPI, nodes=1, mpi={"implementation": "MPICH", "binding": "socket"}) == fields
