@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from k8sel import backends, pod
 from k8sel.defaults import is_root
-from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
 from k8sel.launchers import MPIS, Mpi
 from k8sel.plan import Argv, Devices, MpiPlan
 from k8sel.spec import Spec
@@ -19,10 +19,13 @@ MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel give
 # Of every rank, beside what the job file says. Unbuffered as under a PyTorchJob: hydra's pipes hold lines back.
 CONSTANTS = {"MASTER_PORT": MASTER_PORT, "PYTHONUNBUFFERED": "1"}
 
-# $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks.
+# $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks. The rest of
+# the container's environment is for the ranks' entrypoint, in a file that is the user's alone: values may be secrets.
+KEPT = "/dev/shm/k8sel.environ"  # can be written in any container, and is gone with the pod
 SSHD = (
-    'mkdir -p -m 0755 /run/sshd 2>/dev/null; exec /usr/sbin/sshd "$@"'
-    ' -o "SetEnv=PATH=$PATH${LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"'
+    f"mkdir -p -m 0755 /run/sshd 2>/dev/null; (umask 077; cat /proc/self/environ > {KEPT}) 2>/dev/null;"
+    ' exec /usr/sbin/sshd "$@"'
+    f' -o "SetEnv=PATH=$PATH${{LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}} {ENVIRON}={KEPT}"'
 )
 SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")
 # Of the nodes' sshd; no text of the job file is shell text.

@@ -45,6 +45,9 @@ def run(words: list[str], environ: dict[str, str]) -> int:
         sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
         return 0
     mode, command = split(words)
+    from k8sel.entrypoint import container
+
+    environ = container.under(environ)
     if mode != "check":
         _start(mode, command, environ)
     return _check(environ)

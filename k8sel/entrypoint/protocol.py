@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
+ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 
 @record(frozen=True)

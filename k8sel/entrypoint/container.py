@@ -1,0 +1,43 @@
+"""The container's own environment, for processes that came over ssh.
+
+sshd starts what it is asked for from a clean environment, so what an image's ENV says (where a library looks for its
+parts, say) would be missing there, and there alone. A node's sshd is started with its own environment in a file, and
+names that file to each session (``k8sel.mpi``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.protocol import ENVIRON
+
+_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")  # what the shell that wrote the file said of itself
+
+
+def under(environ: dict[str, str]) -> dict[str, str]:
+    """``environ`` over the container's own: mpirun and ssh have the last word."""
+    if ENVIRON not in environ:
+        return environ
+    session = {name: value for name, value in environ.items() if name != ENVIRON}
+    own = _entries(_read(environ[ENVIRON]))
+    return {**{name: value for name, value in own if not _left_out(name)}, **session}
+
+
+def _left_out(name: str) -> bool:
+    """What the entrypoint is told comes with mpirun's command alone."""
+    return name in _SHELLS or name.startswith("K8SEL_")
+
+
+def _entries(text: bytes) -> list[tuple[str, str]]:
+    """As the kernel writes them: ``NAME=value``, and a zero byte behind each."""
+    pairs = [entry.partition(b"=") for entry in text.split(b"\0")]
+    return [(os.fsdecode(name), os.fsdecode(value)) for name, equals, value in pairs if name and equals]
+
+
+def _read(path: str) -> bytes:
+    """Nothing where there is no such file, or where it is another user's: what it says would become ours."""
+    try:
+        with open(path, "rb") as file:
+            return file.read() if os.fstat(file.fileno()).st_uid == os.geteuid() else b""
+    except OSError:
+        return b""

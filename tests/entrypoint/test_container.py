@@ -1,0 +1,72 @@
+"""What a process that came over ssh gets of its container's own environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from entrypoint.machines import Box, Gpu, devices
+from k8sel.entrypoint import container
+
+RANK = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
+CPU = {**devices(), "accelerator": "cpu", "launcher": "mpirun", "mpi": "MPICH"}
+SHOW = ("rank", "--", "/usr/bin/env", "-0")
+
+
+def written(folder: Path, *entries: str) -> dict[str, str]:
+    """What a node's sshd tells its sessions, of an environment with these ``entries``, as the kernel writes them."""
+    file = folder / "environ"
+    file.write_bytes(b"".join(entry.encode() + b"\0" for entry in entries))
+    return {"K8SEL_ENVIRON": str(file)}
+
+
+def shown(out: str) -> dict[str, str]:
+    return dict(entry.split("=", 1) for entry in out.split("\0") if entry)
+
+
+def test_a_rank_gets_what_its_session_does_not_say(box: Box, tmp_path: Path) -> None:
+    given = written(tmp_path, "FROM_IMAGE=a b\n'c\"=d", "EMPTY=", "GRÖSSE=大", "OMP_NUM_THREADS=7", "PATH=/no", "torn")
+    end = box.start(*SHOW, expect=CPU, env={**RANK, **given, "EXPORTED": "by mpirun"})
+    found = shown(end.out)
+    seen = {name: found.get(name) for name in ("FROM_IMAGE", "EMPTY", "GRÖSSE", "OMP_NUM_THREADS", "PATH", "EXPORTED")}
+    assert seen == {
+        "FROM_IMAGE": "a b\n'c\"=d",
+        "EMPTY": "",
+        "GRÖSSE": "大",
+        "OMP_NUM_THREADS": "7",
+        "PATH": os.defpath,
+        "EXPORTED": "by mpirun",
+    }
+    assert "FROM_IMAGE" not in end.err
+
+
+def test_what_a_shell_or_the_entrypoint_is_told_stays_where_it_was(box: Box, tmp_path: Path) -> None:
+    given = written(tmp_path, "PWD=/elsewhere", "SHLVL=3", "K8SEL_CHECK=off", "K8SEL_DEVICES=7")
+    end = box.start(*SHOW, expect=CPU, env={**RANK, **given})
+    assert end.status == 0, end.err
+    assert not {"PWD", "SHLVL", "K8SEL_CHECK", "K8SEL_DEVICES", "K8SEL_ENVIRON"} & set(shown(end.out))
+
+
+@pytest.mark.parametrize("mode", ["check", "rank"])
+def test_a_mask_of_the_image_counts_as_it_does_without_ssh(box: Box, tmp_path: Path, mode: str) -> None:
+    box.gpus(Gpu(0, "0000:10:00.0"))
+    env = {**RANK, **written(tmp_path, "CUDA_VISIBLE_DEVICES=3")}
+    end = box.start(mode, *(["env"] if mode == "rank" else []), expect=devices(0), env=env)
+    assert "CUDA_VISIBLE_DEVICES=3 is set already" in end.out + end.err
+
+
+@pytest.mark.parametrize("file", ["", "/nowhere/environ", "/etc", "/dev/null"])
+def test_a_file_that_is_not_there_is_none(box: Box, file: str) -> None:
+    end = box.start(*SHOW, expect=CPU, env={**RANK, "K8SEL_ENVIRON": file})
+    assert end.status == 0, end.err
+    assert "K8SEL_ENVIRON" not in shown(end.out)
+
+
+def test_another_users_file_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = {"PATH": "/bin"}
+    own = written(tmp_path, "LD_PRELOAD=/tmp/other.so")
+    assert "LD_PRELOAD" in container.under({**session, **own})
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert container.under({**session, **own}) == session
