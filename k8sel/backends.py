@@ -16,16 +16,20 @@ TABLE = Path(__file__).parent / "data" / "backends.json"
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """One backend. Versions are of the packages in the image, and the entrypoint's to compare."""
+    """One backend."""
 
     accelerators: tuple[str, ...]  # the types whose processes it connects
     launchers: tuple[str, ...]  # that can give several processes their ranks in it; () is any
     oneccl: bool  # whether it communicates by oneCCL
+    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.backends):
     since: dict[str, str]  # package -> the first version that has it
     until: dict[str, str]  # package -> the last one
-    pairs: dict[str, dict[str, str]]  # package -> its version -> torch's that it is made for
-    file: str | None  # of torch's package, where it is built in only with this
-    instead: str | None
+    built: tuple[str, ...]  # torch is built with one of these: names in torch/version.py; () is any torch
+    linked: str | None  # what torch is linked with, as its name begins
+    bindings: str | None  # the distribution that brings it to torch; None where torch has it
+    modules: tuple[str, ...]  # its packages, of which it has one
+    pairs: dict[str, str]  # its version -> torch's that it is for; others go with torch of the same two numbers
+    instead: str | None  # the backend that any torch has
     source: str
 
 

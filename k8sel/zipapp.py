@@ -24,7 +24,7 @@ def build() -> bytes:
     content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
     content["k8sel/__init__.py"] = package.joinpath("__init__.py").read_bytes()
     content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
-    for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi)):
+    for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi), ("backends.json", _backends)):
         table = json.loads(package.joinpath("data", name).read_bytes())
         content[f"k8sel/data/{name}"] = json.dumps(strip(table), separators=(",", ":"), sort_keys=True).encode()
     return _zip(content)
@@ -45,7 +45,14 @@ def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, ob
 
 
 def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {name: {field: row[field] for field in ("rank", "hostfile")} for name, row in table.items()}
+    return {
+        name: {field: row[field] for field in ("rank", "hostfile", "says", "setvars")} for name, row in table.items()
+    }
+
+
+def _backends(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    unread = ("accelerators", "launchers", "source")
+    return {name: {field: row[field] for field in row if field not in unread} for name, row in table.items()}
 
 
 def _zip(content: dict[str, bytes]) -> bytes:

@@ -75,12 +75,12 @@ def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     if mode == "gate":
         from k8sel.entrypoint import gate
 
-        gate.wait_for_all(expectation, environ)
+        gate.wait_for_all(expectation, environ, command)
     else:
-        from k8sel.entrypoint import node
+        from k8sel.entrypoint import libraries, node
 
         start = node.start_rank if mode == "rank" else node.start_node
-        environ = start(expectation, here, environ, program)
+        environ = start(expectation, here, environ, libraries.beside(program, command, environ))
     launch.become(program, command, environ)
 
 

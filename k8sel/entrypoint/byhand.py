@@ -36,6 +36,7 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         order=_field(environ, "K8SEL_ORDER", _one_of("pci", "fastest")) or "pci",
         product=_field(environ, "K8SEL_PRODUCT", _words) or (),
         launcher=launcher,
+        backend=environ.get("K8SEL_BACKEND", ""),
         processes_per_node=1 if launcher == "python" else max(1, len(devices)),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),

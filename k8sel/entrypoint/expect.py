@@ -7,7 +7,15 @@ from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import replace
 from k8sel.entrypoint.stop import Stop
 
-PLAIN = ("K8SEL_ACCELERATOR", "K8SEL_COUNT", "K8SEL_DEVICES", "K8SEL_ORDER", "K8SEL_PRODUCT", "K8SEL_MEMORY")
+PLAIN = (
+    "K8SEL_ACCELERATOR",
+    "K8SEL_COUNT",
+    "K8SEL_DEVICES",
+    "K8SEL_ORDER",
+    "K8SEL_PRODUCT",
+    "K8SEL_MEMORY",
+    "K8SEL_BACKEND",
+)
 CHECK = "K8SEL_CHECK"
 
 

@@ -22,7 +22,7 @@ _SHOWN = 8  # nodes listed in a message
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
     """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
     try:
-        seen = survey(expectation, machine, environ, {})
+        seen = survey(expectation, machine, environ)
     except Stop as stop:
         return failed(environ, stop.messages)
     return {
@@ -41,15 +41,29 @@ def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
     return {"node": node_name(environ), "ok": False, "problems": problems}
 
 
-def wait_for_all(expectation: Expectation, environ: dict[str, str]) -> None:
+def wait_for_all(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
     """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
+    _settle(_here(expectation, environ, command), expectation)
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
         return
     reports = sorted(probe.gather(expectation, environ), key=lambda each: _natural(each["node"]))
     for each in reports:
         report.say(_found(each))
-    messages = [*_missing(reports, expectation), *_problems(reports)]
+    _settle([*_missing(reports, expectation), *_problems(reports)], expectation)
+
+
+def _here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> list[str]:
+    """What speaks against the ranks' command in the image itself, which is the nodes' too."""
+    if not expectation.backend or expectation.check == "off":
+        return []
+    from k8sel.entrypoint import backends, libraries
+
+    program = libraries.of_ranks(command, environ)
+    return backends.problems(expectation.backend, program, environ) if program else []
+
+
+def _settle(messages: list[str], expectation: Expectation) -> None:
     if messages and expectation.check == "enforce":
         raise Stop(messages, MISMATCH)
     for message in messages:

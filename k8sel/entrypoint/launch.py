@@ -25,17 +25,41 @@ def find(command: list[str], environ: dict[str, str]) -> str:
     """The path of the command's program. Raises Stop when there is none: retrying would not bring it into the image."""
     if not command:
         raise Stop(["no command to start: k8sel-entrypoint [MODE] [--] COMMAND..."])
-    folders = [""] if "/" in command[0] else environ.get("PATH", os.defpath).split(":")
-    for path in (os.path.join(folder, command[0]) for folder in folders):
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    if "/" in command[0]:
-        raise Stop([f"{command[0]} {_what(command[0])}"])
-    others = [path for folder in folders if _is_there(path := os.path.join(folder, command[0]))]
+    started = behind_env(command)
+    for words in (started, command):  # env would only say it when the nodes are asked
+        if not on_path(words, environ):
+            raise Stop([_not_found(words[0], environ)])
+    return on_path(command, environ)
+
+
+def on_path(command: list[str], environ: dict[str, str]) -> str:
+    """The path of the command's program as a shell finds it; empty when there is none."""
+    folders = [""] if "/" in command[0] else _search(environ)
+    paths = (os.path.join(folder, command[0]) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
+
+
+def behind_env(command: list[str]) -> list[str]:
+    """What ``env NAME=VALUE... PROGRAM...`` starts; the command itself where it is none of these."""
+    place = 1
+    while place < len(command) and "=" in command[place] and not command[place].startswith(("-", "PATH=")):
+        place += 1
+    ours = command[0] == "env" and place < len(command) and not command[place].startswith(("-", "PATH="))
+    return command[place:] if ours else command
+
+
+def _not_found(name: str, environ: dict[str, str]) -> str:
+    if "/" in name:
+        return f"{name} {_what(name)}"
+    others = [path for folder in _search(environ) if _is_there(path := os.path.join(folder, name))]
     beside = f", and {', '.join(f'{path} {_what(path)}' for path in others)}" if others else ""
-    path, way = environ.get("PATH", "not set"), INSTALL.get(command[0], "")
+    path, way = environ.get("PATH", "not set"), INSTALL.get(name, "")
     hint = f": {way}" if way and not others else ""
-    raise Stop([f"{command[0]} is not in the image, or cannot be executed (PATH is {path}){beside}{hint}"])
+    return f"{name} is not in the image, or cannot be executed (PATH is {path}){beside}{hint}"
+
+
+def _search(environ: dict[str, str]) -> list[str]:
+    return environ.get("PATH", os.defpath).split(":")
 
 
 def _is_there(path: str) -> bool:

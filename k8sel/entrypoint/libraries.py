@@ -1,30 +1,62 @@
 """Which versions of the training libraries a program will import, from the names of their folders: nothing is imported.
 
 Python's own rule: packages are in ``lib/python3.N/site-packages`` beside the program's folder (docs.python.org, site),
-on Debian in ``dist-packages``; each has a folder ``name-version.dist-info`` (PyPA, recording installed projects).
+on Debian in ``dist-packages``; each has a folder ``name-version.dist-info`` (PyPA, recording installed projects), or
+setuptools' older ``name-version-....egg-info`` and ``.egg``.
 """
 
 from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.launch import INSTALL
+from k8sel.entrypoint.launch import INSTALL, on_path
 from k8sel.entrypoint.machine import names
+from k8sel.entrypoint.record import TYPE_CHECKING, record
 
-_SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton")
+if TYPE_CHECKING:
+    from typing import Iterable
+
+_SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton", "torch_ccl")
 _COLLECTIVES = ("nccl", "rccl", "oneccl", "hccl")  # a word of many names: nvidia_nccl_cu13, oneccl_bind_pt
-_END = ".dist-info"
+_ENDS = (".dist-info", ".egg-info", ".egg")
 
 
-def versions(program: str, environ: dict[str, str]) -> dict[str, str]:
-    """Library to version; the first that is found, as Python's own search would have it."""
-    found: dict[str, str] = {}
-    for folder in _folders(program, environ):
-        for entry in names(folder):
-            name, _, version = entry.removesuffix(_END).partition("-")
-            if entry.endswith(_END) and (name in _SHOWN or set(_COLLECTIVES) & set(name.split("_"))):
-                found.setdefault(name, version)
-    return found
+@record(frozen=True)
+class Libraries:
+    """What a program imports, as far as folders beside it say so."""
+
+    program: str
+    command: list[str]
+    folders: list[str]  # of packages, in the order of Python's own search
+    versions: dict[str, str]  # the first that is found of each
+
+    def python(self) -> bool:
+        """Whether it surely imports them: a shell script may start another Python than the one beside the shell."""
+        name = os.path.basename(self.program)
+        return name.startswith("python") or name in ("torchrun", *_SHOWN)
+
+
+def beside(program: str, command: list[str], environ: dict[str, str]) -> Libraries:
+    """The libraries of a command and its program."""
+    folders = _folders(program, environ)
+    return Libraries(program, command, folders, _versions(folders))
+
+
+def of_ranks(command: list[str], environ: dict[str, str]) -> Libraries | None:
+    """Those of the command that mpirun starts behind the entrypoint's mode ``rank``; None where its program is not."""
+    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
+    program = on_path(command[starts[0] :], environ) if starts else ""
+    return beside(program, command[starts[0] :], environ) if program else None
+
+
+def package(folders: Iterable[str], name: str) -> str:
+    """The folder of a package that is imported as ``name``; empty where there is none."""
+    for folder in folders:
+        eggs = [os.path.join(folder, entry) for entry in names(folder) if entry.endswith(".egg")]
+        for path in (os.path.join(place, name) for place in (folder, *eggs)):
+            if os.path.isdir(path):
+                return path
+    return ""
 
 
 def missing(launcher: str, found: dict[str, str]) -> list[str]:
@@ -32,6 +64,15 @@ def missing(launcher: str, found: dict[str, str]) -> list[str]:
     if launcher not in _SHOWN or launcher in found or "torch" not in found:
         return []
     return [f"{launcher} is not installed beside torch {found['torch']}: {INSTALL[launcher]}"]
+
+
+def _versions(folders: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in (entry for folder in folders for entry in names(folder) if entry.endswith(_ENDS)):
+        name, _, rest = entry.rpartition(".")[0].partition("-")
+        if name in _SHOWN or set(_COLLECTIVES) & set(name.split("_")):
+            found.setdefault(name, rest.partition("-")[0])
+    return found
 
 
 def _folders(program: str, environ: dict[str, str]) -> list[str]:

@@ -6,38 +6,37 @@ import os
 
 from k8sel.entrypoint import cpus, libraries, summary
 from k8sel.entrypoint.cpus import Share
+from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import replace
 from k8sel.entrypoint.stop import Stop
-from k8sel.entrypoint.survey import settle, survey
+from k8sel.entrypoint.survey import Survey, settle, survey
 
 
-def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
+def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], found: Libraries) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
-    found = libraries.versions(program, environ)
-    seen = survey(expectation, machine, environ, found)
+    theirs = libraries.of_ranks(found.command, environ) if expectation.launcher == "mpirun" else found
+    seen = _with_backend(survey(expectation, machine, environ), expectation, environ, theirs)
     share = _share(expectation, machine, environ, bound=False)
-    settle(
-        replace(seen, notes=[*seen.notes, *libraries.missing(expectation.launcher, found), *cpus.crowded(share)]),
-        expectation,
-    )
+    notes = [*seen.notes, *libraries.missing(expectation.launcher, found.versions), *cpus.crowded(share)]
+    settle(replace(seen, notes=notes), expectation)
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
     # mpirun hands its environment on, and each rank counts what it is then bound to.
     threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
     environ = {**environ, **everything, **threads}
-    summary.write(seen, expectation, each, environ, share)
+    summary.write(replace(seen, libraries=found.versions), expectation, each, environ, share)
     return environ
 
 
-def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], program: str) -> dict[str, str]:
+def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], found: Libraries) -> dict[str, str]:
     """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
     from k8sel.entrypoint import ranks, tables
 
     rank = ranks.resolve(environ, tables.mpi())
-    seen = survey(expectation, machine, environ, libraries.versions(program, environ))
+    seen = _with_backend(survey(expectation, machine, environ), expectation, environ, found)
     started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node
     if started != planned:
         problem = f"{planned} processes expected on this node, the launcher started {started}"
@@ -51,8 +50,25 @@ def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, st
             [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
     environ = {**environ, **each[0].variables, **rank, **_omp(environ, share)}
-    summary.write(seen, expectation, each, environ, share)
+    summary.write(replace(seen, libraries=found.versions), expectation, each, environ, share)
     return environ
+
+
+def _with_backend(seen: Survey, expectation: Expectation, environ: dict[str, str], found: Libraries | None) -> Survey:
+    """``seen``, and whether the program's libraries have the backend that it will ask for; None: others look."""
+    if not expectation.backend or found is None:
+        return seen
+    if expectation.check == "off":
+        return replace(seen, unchecked=[*seen.unchecked, "backend"])
+    from k8sel.entrypoint import backends
+
+    unknown = backends.unknown(expectation.backend, found)
+    return replace(
+        seen,
+        problems=[*seen.problems, *backends.problems(expectation.backend, found, environ)],
+        notes=[*seen.notes, *unknown],
+        unchecked=[*seen.unchecked, *(["backend"] if unknown else [])],
+    )
 
 
 def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:

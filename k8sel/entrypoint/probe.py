@@ -11,6 +11,7 @@ import time
 from types import FrameType
 
 from k8sel.entrypoint import report
+from k8sel.entrypoint.launch import behind_env
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import MISMATCH, OUTSIDE, Stop
@@ -37,7 +38,7 @@ def gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, 
 
 
 def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any]]:
-    name = _program(command)
+    name = behind_env(command)[0]
     for pause in (*_PAUSES, None):
         status, output, errors = _run(command, environ)
         reports = parse(output)
@@ -51,12 +52,6 @@ def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any
     if status:
         report.say(f"{name}: {_ended(status)}: {_tail(errors)}")
     return reports
-
-
-def _program(command: list[str]) -> str:
-    """What the command starts, without an ``env NAME=VALUE...`` in front."""
-    words = (word for word in command if word != "env" and "=" not in word)
-    return next(words, command[0])
 
 
 def parse(output: str) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def write(seen: Survey, expectation: Expectation, each: list[Process], environ: 
             "driver": seen.found.driver,
             "runtime": seen.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "libraries": seen.libraries,
+            "libraries": seen.libraries or {},
             "check": expectation.check,
             "notChecked": seen.unchecked,
             "rank": environ.get("RANK"),

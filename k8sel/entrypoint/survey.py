@@ -26,10 +26,10 @@ class Survey:
     notes: list[str]
     hidden: dict[str, str]  # variables that hide every vendor's devices: set when the job asks for none
     unchecked: list[str]  # fields of the job file that nobody compared
-    libraries: Mapping[str, str]  # versions of what the program will import
+    libraries: Mapping[str, str] | None = None  # versions of those that the program will import
 
 
-def survey(expectation: Expectation, machine: Machine, environ: dict[str, str], libraries: Mapping[str, str]) -> Survey:
+def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> Survey:
     """Looks for what is expected. Raises Stop for an accelerator that no row describes."""
     rows = tables.accelerators()
     row = rows.get(expectation.accelerator)
@@ -40,7 +40,6 @@ def survey(expectation: Expectation, machine: Machine, environ: dict[str, str], 
         seen = _without_devices(expectation, rows, row, machine, environ)
     else:
         seen = _with_devices(expectation, row, machine, environ)
-    seen = replace(seen, libraries=libraries)
     return seen if expectation.check == "off" else _with_surroundings(seen, expectation, environ)
 
 
@@ -55,7 +54,7 @@ def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ:
     problems = check.problems(expectation, row, found, environ)
     unknown = check.unknown(expectation, row, found)
     notes = [*found.notes, *dict.fromkeys(text for _, text in unknown)]
-    return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown], {})
+    return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown])
 
 
 def _with_surroundings(seen: Survey, expectation: Expectation, environ: dict[str, str]) -> Survey:
@@ -82,7 +81,7 @@ def _without_devices(
     problems = [] if expectation.check == "off" else problems
     unchecked = _shared(expectation) if expectation.check == "off" else []
     notes = _all_nodes(rows, machine)
-    return Survey(node_name(environ), machine, row, own, problems, notes, hidden, unchecked, {})
+    return Survey(node_name(environ), machine, row, own, problems, notes, hidden, unchecked)
 
 
 def _shown(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables that all of k8sel reads, as far as the entrypoint needs them: accelerators and MPI's rank variables.
+"""The tables that all of k8sel reads, as far as the entrypoint needs them: accelerators, MPI's flavours, backends.
 
 Read through k8sel's own loader, which works in a folder and in a zip alike, without importlib.resources' start-up.
 """
@@ -47,6 +47,12 @@ def mpi() -> dict[str, dict[str, Any]]:
     """MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs, ``hostfile`` ends with the file's path."""
     flavours: dict[str, dict[str, Any]] = _table("mpi.json")
     return flavours
+
+
+def backends() -> dict[str, dict[str, Any]]:
+    """torch.distributed's backends, and what of a program's libraries each needs."""
+    rows: dict[str, dict[str, Any]] = _table("backends.json")
+    return rows
 
 
 def _table(name: str) -> Any:

@@ -19,6 +19,7 @@ What to find comes from K8SEL_EXPECT (JSON, written by k8sel), or by hand from:
   K8SEL_ORDER         how positions are counted: pci (default) or fastest (the driver's own)
   K8SEL_PRODUCT       allowed products in the node label's spelling, commas between them
   K8SEL_MEMORY        memory that each of them must have, at least: 40Gi
+  K8SEL_BACKEND       torch.distributed's backend that COMMAND uses: are the libraries beside it for this one?
 
 Also read:
   K8SEL_CHECK            enforce (default), warn (say it and go on), off (no look; masks by position); beside

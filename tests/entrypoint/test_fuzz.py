@@ -46,6 +46,7 @@ FILES = (
     *(f"sys/class/accel/accel{number}/device/{name}" for number in (0, 9) for name in ("module_id", "pci_addr")),
     *(f"sys/fs/cgroup/{name}" for name in ("cpu.max", "cpuset.cpus.effective", "cpu/cpu.cfs_quota_us")),
     *(f"sys/bus/pci/devices/{A}/numa_node", "sys/devices/system/node/node0"),
+    *(f"sys/devices/system/cpu/{name}" for name in ("online", "smt/active", "cpu0/topology/thread_siblings_list")),
 )
 FOLDER, LOOP, FIFO, NOTHING = "a folder", "a link to itself", "a FIFO", "a link to nothing"  # in a file's place
 TEXTS = [
@@ -72,7 +73,8 @@ TEXTS = [
     b"Max open files            1024                 1024                 files\n",
     b"CapEff:\t0000zz\nCapEff:\n",
 ]
-NAMES = sorted({name for row in tables.accelerators().values() for name in row.ownedEnv} | {"OMP_NUM_THREADS", "RANK"})
+OURS = {"OMP_NUM_THREADS", "CCL_WORKER_COUNT", "CCL_ROOT", "I_MPI_ROOT", "RANK"}
+NAMES = sorted({name for row in tables.accelerators().values() for name in row.ownedEnv} | OURS)
 RANKS = sorted({name for row in tables.mpi().values() for name in row["rank"].values()} | {"LOCAL_RANK", "WORLD_SIZE"})
 TEXT = some.text(some.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 VALUES = TEXT | some.sampled_from(["", "0", "1", "0,1", "-1", "2", "²", "/nowhere:"])
@@ -94,6 +96,8 @@ EXPECTATIONS = some.fixed_dictionaries(
         "threadsPerProcess": some.none() | some.integers(1, 9),
         "check": some.sampled_from(["enforce", "warn", "off"]),
         "job": TEXT,
+        "backend": some.sampled_from([*sorted(tables.backends()), "x"]),
+        "mpi": some.sampled_from([*sorted(tables.mpi()), "", "x"]),
     },
 )
 FUNCTIONS = (
