@@ -6,6 +6,7 @@ docs/job.schema.json  the schema itself, for editors
 docs/entrypoint.md    the entrypoint's help, likewise
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
+docs/cpu.md           what its jobs start, and the tables of backends and bindings, likewise (generate_cpu.py)
 docs/guide.md         what becomes of each command line that stands there, in the page written by hand
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -69,6 +71,7 @@ def pages() -> dict[str, str]:
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
+        "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
         "guide.md": _guide((HERE / "guide.md").read_text(encoding="utf-8")),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }
@@ -81,6 +84,12 @@ def _trap(trap: Trap) -> str:
 def _filled(name: str, text: str) -> str:
     """A page written by hand, with what is generated in it made anew."""
     return _between((HERE / name).read_text(encoding="utf-8"), BEGIN, text)
+
+
+def _cpu(page: str) -> str:
+    """The page of jobs on CPUs, which has a program of its own."""
+    filled: str = runpy.run_path(str(HERE / "generate_cpu.py"))["filled"](page)
+    return filled
 
 
 def _between(page: str, begin: str, text: str) -> str:
