@@ -59,11 +59,12 @@ def package(folders: Iterable[str], name: str) -> str:
     return ""
 
 
-def missing(launcher: str, found: dict[str, str]) -> list[str]:
+def missing(launcher: str, found: Libraries) -> list[str]:
     """What a program for ``launcher`` imports, and would not find beside its torch."""
-    if launcher not in _SHOWN or launcher in found or "torch" not in found:
+    torch = found.versions.get("torch", "")
+    if launcher not in _SHOWN or launcher in found.versions or not torch or package(found.folders, launcher):
         return []
-    return [f"{launcher} is not installed beside torch {found['torch']}: {INSTALL[launcher]}"]
+    return [f"{launcher} is not installed beside torch {torch}: {INSTALL[launcher]}"]
 
 
 def _versions(folders: list[str]) -> dict[str, str]:

@@ -20,8 +20,10 @@ def start_node(expectation: Expectation, machine: Machine, environ: dict[str, st
     theirs = libraries.of_ranks(found.command, environ) if expectation.launcher == "mpirun" else found
     seen = _with_backend(survey(expectation, machine, environ), expectation, environ, theirs)
     share = _share(expectation, machine, environ, bound=False)
-    notes = [*seen.notes, *libraries.missing(expectation.launcher, found.versions), *cpus.crowded(share)]
-    settle(replace(seen, notes=notes), expectation)
+    missing = libraries.missing(expectation.launcher, found)
+    problems, notes = (missing, []) if found.python() else ([], missing)
+    seen = replace(seen, problems=[*seen.problems, *problems], notes=[*seen.notes, *notes, *cpus.crowded(share)])
+    settle(seen, expectation)
     each = processes(seen, expectation)
     everything = variables(there(expectation.devices, seen), seen, expectation)
     # mpirun hands its environment on, and each rank counts what it is then bound to.
