@@ -16,6 +16,7 @@ from k8sel.errors import FieldPath
 from k8sel.fromline import ccl
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.words import Word
+from k8sel.launchers import MPIS
 from k8sel.rules.common import bare
 
 _BINDING: FieldPath = ("spec", "mpi", "binding")
@@ -65,18 +66,29 @@ _SAID: Mapping[str, _Words] = MappingProxyType(
 
 def settle(draft: Draft) -> None:
     """mpi.binding; options that bind otherwise are named, variables stay what they are."""
-    said = _SAID.get(draft.fields.get(("spec", "mpi", "implementation"), ""))
+    said = _SAID.get(draft.implementation)
     binding = _same(draft, said) if said else None
     if said and binding:
         place = next(word for name in said.names if (word := _word(draft, name)))
         draft.put(_BINDING, binding, place)
         for name in said.names:
             draft.env.pop(name, None)
+        _capability(draft, binding, place)
         return
     for option, value in draft.binds.values():
         if not _UNBOUND.fullmatch(value.text):
             message = f"{option.text} {bare(value.text)} is not carried over: {_OTHERWISE}"
             draft.note(option, message, "mpi.binding: core, socket or numa, and cpu.threadsPerProcess")
+
+
+def _capability(draft: Draft, binding: str, place: Word) -> None:
+    """What a container needs in order to bind so."""
+    needed = MPIS[draft.implementation].binding_capability
+    path: FieldPath = ("spec", "securityContext")
+    if needed and binding != "none" and path not in draft.fields:
+        draft.put(path, {"capabilities": {"add": [needed]}}, place)
+        message = f"{draft.implementation} binds in a container with {needed} alone, and so it has it here"
+        draft.note(place, message, "binding: none, where a namespace does not allow it")
 
 
 def _same(draft: Draft, said: _Words) -> str | None:

@@ -53,9 +53,8 @@ def prepares(text: str) -> bool:
 
 def sourced(draft: Draft) -> None:
     """Scripts that a shell reads first: the entrypoint reads some itself, as the job file tells it."""
-    implementation = draft.fields.get(("spec", "mpi", "implementation"), "")
     for text, word in draft.sourced:
-        by_mpi = implementation in MPIS and text in MPIS[implementation].setvars
+        by_mpi = draft.implementation in MPIS and text in MPIS[draft.implementation].setvars
         of_bindings = bool(_OF_BINDINGS.search(text))
         message = f"{word.text} is not carried over"
         if by_mpi or (of_bindings and draft.fields.get(("spec", "backend")) == _BINDINGS):

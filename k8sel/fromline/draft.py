@@ -44,6 +44,11 @@ class Draft:
     serves: tuple[str, ...] = ()  # rows that the backend connects
     row_hints: dict[str, Word] = field(default_factory=dict)  # row of the accelerator table -> what speaks for it
 
+    @property
+    def implementation(self) -> str:
+        """Which MPI this is; what a manifest says may be anything."""
+        return str(self.fields.get(("spec", "mpi", "implementation"), ""))
+
     def put(self, path: FieldPath, value: object, word: Word) -> None:
         """``word`` says that the field ``path`` is ``value``."""
         self.fields[path] = value

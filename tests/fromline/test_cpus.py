@@ -120,6 +120,14 @@ def test_what_binds_alike_is_the_jobs_binding(line: str, binding: str) -> None:
     assert "map-by" not in said(on_cpus(line))
 
 
+def test_what_a_container_needs_in_order_to_bind_is_there_and_said() -> None:
+    line = on_cpus(f"{MPICH} -bind-to socket")
+
+    assert spec(line)["securityContext"] == {"capabilities": {"add": ["SYS_NICE"]}}
+    assert "note: MPICH binds in a container with SYS_NICE alone, and so it has it here" in said(line)
+    assert "securityContext" not in spec(on_cpus(f"{MPICH} -bind-to none"))
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from fromline.guides import LINES, QA
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from k8sel import api
+from k8sel import api, fromline
+from k8sel.audit import audit
 from k8sel.errors import SpecError
 from k8sel.fromline import Asked
 from k8sel.frommanifest import convert
@@ -181,6 +184,21 @@ def test_an_mpi_jobs_backend_and_binding_are_the_jobs() -> None:
     assert (spec["backend"], spec["ccl"], spec["cpu"]) == ("ccl", {"workers": 1}, {"threadsPerProcess": 15})
     assert spec["mpi"] == {"implementation": "MPICH", "binding": "core"}
     assert "env" not in spec
+
+
+def test_the_guides_line_in_an_mpi_job_is_clean_and_leads_to_the_same_job() -> None:
+    """Two nodes of two processes, 23 threads and one worker each: 48 CPUs."""
+    words = ["-f", "/etc/mpi/hostfile", "-n", "4", "-ppn", "2", "-genv", "OMP_NUM_THREADS=23", "python3", *QA, "--bf16"]
+    command = [*["mpiexec.hydra", "-genvlist", "CCL_WORKER_COUNT"], *words]
+    text = re.sub(r"command: .*", f"command: {json.dumps(command)}", manifest("mpirun-is-a-script"), count=1)
+    text = text.replace('cpu: "32"', 'cpu: "48"')
+    plan, by_line = planned(text), fromline.convert(LINES["CPUs of two nodes"].text, Asked())[0]
+    same = ("command", "launcher", "nodes", "processesPerNode", "backend", "ccl", "cpu", "mpi")
+    mine, other = (yaml.safe_load(made)["spec"] for made in (convert(text, Asked())[0], by_line))
+
+    assert {finding.trap.id for finding in audit(text.encode(), "job.yaml")[0]} == {"dropped-option"}
+    assert {name: mine[name] for name in same} == {name: other[name] for name in same}
+    assert (plan.world_size, plan.processes_per_node) == (4, 2)
 
 
 def test_what_a_container_sources_is_the_entrypoints_to_read() -> None:
