@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from k8sel import validate
-from k8sel.accelerators import ROWS
+from k8sel.accelerators import ROWS, without_devices
 from k8sel.backends import BACKENDS
 from k8sel.defaults import default
 from k8sel.errors import FieldPath
-from k8sel.spec import JobFile, decode
+from k8sel.launchers import LAUNCHERS
+from k8sel.spec import Ccl, JobFile, Mpi, decode
 
 Strategy = st.SearchStrategy[Any]
 Data = dict[str, Any]
@@ -89,7 +90,7 @@ _user = {
     "runAsNonRoot": st.booleans(),
     "seccompProfile": st.just({"type": "Unconfined"}),
 }
-_capabilities = st.lists(st.sampled_from(["IPC_LOCK", "NET_BIND_SERVICE", "SYS_PTRACE"]), max_size=3)
+_capabilities = st.lists(st.sampled_from(["IPC_LOCK", "NET_BIND_SERVICE", "SYS_NICE"]), max_size=3)
 
 # field -> values worth drawing
 VALUES: dict[str, Strategy] = {
@@ -109,6 +110,7 @@ VALUES: dict[str, Strategy] = {
         [*filter(None, (row.resource_name for row in ROWS.values())), "nvidia.com/mig-1g.10gb"]
     ),
     "backend": st.sampled_from([*BACKENDS]),
+    "workers": st.integers(1, 3),
     "workerAffinity": st.sampled_from(["auto", "0", "0,24", "0-3", "08,5-4"]),
     "provider": st.sampled_from(["tcp", "verbs;ofi_rxm"]),
     "interface": st.sampled_from(["eth0", "ib0.8001"]),
@@ -163,7 +165,22 @@ def job_files() -> Strategy:
 
 def drafts() -> Strategy:
     """Job files that are right in form, as plain data."""
-    return _typed(inspect.type_info(JobFile))
+    each = _typed(inspect.type_info(JobFile))
+    return each | st.builds(lambda draft, spec: {**draft, "spec": {**draft["spec"], **spec}}, each, _by_oneccl())
+
+
+def _by_oneccl() -> Strategy:
+    """Fields that seldom fit each other where each is drawn for itself: processes on CPUs, connected by oneCCL."""
+    kind = without_devices().name
+    fields = {
+        "accelerator": st.just({"type": kind}),
+        "launcher": st.sampled_from(["mpirun", *LAUNCHERS]),
+        "backend": st.sampled_from([name for name, row in BACKENDS.items() if row.oneccl and kind in row.accelerators]),
+        "ccl": _typed(inspect.type_info(Ccl)),
+        "cpu": st.fixed_dictionaries({"threadsPerProcess": st.integers(1, 64)}),
+        "mpi": _typed(inspect.type_info(Mpi)),
+    }
+    return st.fixed_dictionaries(fields)
 
 
 def _model(info: inspect.StructType) -> Strategy:

@@ -8,7 +8,7 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- define "k8sel.refusals" -}}
 {{- $found := dict "lines" list -}}
 {{- $about := dict "plan" .plan "rows" .rows "spec" .plan.spec "asked" .plan.spec.accelerator "words" .plan.facts.refusals "found" $found -}}
-{{- range tuple "type" "devices" "shares" "row" "memory" "target" "command" "entrypoint" "backend" "ccl" "cpu" "names" "keys" "env" "said" "volumes" "mounts" "resources" "quantities" "forms" "security" "ssh" -}}
+{{- range tuple "type" "devices" "shares" "row" "memory" "target" "command" "entrypoint" "backend" "ccl" "cpu" "names" "keys" "env" "said" "volumes" "mounts" "resources" "quantities" "forms" "security" "binding" "ssh" -}}
 {{- include (printf "k8sel.refusals.%s" .) $about -}}
 {{- end -}}
 {{- with $found.lines }}{{ uniq . | join "\n" | printf "\n%s" | fail }}{{ end -}}
@@ -652,6 +652,32 @@ Each takes plan, rows, spec, asked (the accelerator), words (facts.refusals) and
 {{- if and (eq (toJson $own.privileged) "true") (eq (toJson $own.allowPrivilegeEscalation) "false") -}}
 {{- include "k8sel.refuse" (list .found "spec.securityContext.allowPrivilegeEscalation" "invalid" "a privileged container always may" "leave it out") -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Some MPI binds memory too, and dies where a container's seccomp profile leaves that to a capability. */}}
+{{- define "k8sel.refusals.binding" -}}
+{{- $mpi := .spec.mpi -}}
+{{- if and (eq .spec.launcher "mpirun") (ne (default "none" $mpi.binding) "none") -}}
+{{- with .plan.mpi.bindingCapability -}}
+{{- if not (include "k8sel.mayBind" (dict "spec" $.spec "capability" .)) -}}
+{{- $message := printf "%s binds memory too, which a container may not do without %s" $mpi.implementation . -}}
+{{- $hint := printf "securityContext: {capabilities: {add: [%s]}}, or binding: none" . -}}
+{{- include "k8sel.refuse" (list $.found "spec.mpi.binding" "invalid" $message $hint) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the container has that right, or a profile that is not the runtime's own. Takes spec and capability. */}}
+{{- define "k8sel.mayBind" -}}
+{{- $own := .spec.securityContext -}}
+{{- $profile := hasKey $own "seccompProfile" | ternary $own .spec.podSecurityContext | dig "seccompProfile" dict -}}
+{{- $kind := "null" -}}
+{{- if kindIs "map" $profile }}{{ $kind = toJson $profile.type }}{{ end -}}
+{{- $added := "" -}}
+{{- if kindIs "map" $own.capabilities }}{{ $added = $own.capabilities.add }}{{ end -}}
+{{- $may := and (kindIs "slice" $added) (or (has .capability $added) (has "ALL" $added)) -}}
+{{- if or $may (eq (toJson $own.privileged) "true") (not (has $kind (list "null" `"RuntimeDefault"`))) }}yes{{ end -}}
 {{- end -}}
 
 {{/* ssh of an MPI job: its port, its keys, and who may read them. */}}
