@@ -132,6 +132,9 @@ def test_a_value_from_the_cluster_is_refused() -> None:
     assert "env TOKEN comes from the cluster (valueFrom)" in result.stderr
 
 
+SHOW_CCL = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k[:4] in ('CCL_', 'FI_P')}))"
+
+
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     """Four cards of one vendor, whose minors go against PCI order, and two or more of each of three others."""
@@ -233,3 +236,33 @@ def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:
         "type: auto takes what each machine has; `k8sel devices` lists it.\n"
     )
     assert run("--print", "-", env=elsewhere, text=text).returncode == 0
+
+
+@pytest.mark.parametrize("part", ["socket", "numa"])
+def test_a_process_is_started_for_each_part_that_this_process_may_use(tmp_path: Path, part: str) -> None:
+    made = Box(tmp_path / "machine", tmp_path)
+    own = sorted(os.sched_getaffinity(0))
+    others = (max(own) + 1, max(own) + 2)
+    for number, cpu in enumerate((*own, *others)):  # each CPU a socket and a NUMA node of its own
+        made.write(f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", f"{number}\n")
+        made.write(f"sys/devices/system/node/node{number}/cpulist", f"{cpu}\n")
+    text = job("python3", "train.py", launcher="torchrun", cpu={"processPer": part})
+    result = run("-q", "--print", "-", env={**CLEAN, "K8SEL_ROOT": str(made.root)}, text=text)
+
+    assert f"--nproc-per-node {len(own)} train.py" in result.stdout
+
+
+def test_oneccl_is_told_on_this_machine_too() -> None:
+    text = job(
+        "python3", "-c", SHOW_CCL, backend="ccl", ccl={"workers": 2, "provider": "tcp"}, entrypoint={"mode": "none"}
+    )
+    result = run("-q", "-", text=text)
+
+    assert json.loads(result.stdout) == {
+        "CCL_ATL_TRANSPORT": "ofi",
+        "CCL_LOCAL_RANK": "0",
+        "CCL_LOCAL_SIZE": "1",
+        "CCL_PROCESS_LAUNCHER": "none",
+        "CCL_WORKER_COUNT": "2",
+        "FI_PROVIDER": "tcp",
+    }
