@@ -68,6 +68,7 @@ def _launch(launcher: str) -> str:
     text = f"  launcher: {launcher} # {_LAUNCHERS[launcher]}\n  nodes: 1 # pods that compute\n"
     if launcher == "mpirun":
         text += "  mpi:\n    implementation: OpenMPI # or Intel, MPICH: what the image has\n"
+        text += "    # binding: socket # what each process is bound to; or numa, core, none\n"
     return text
 
 

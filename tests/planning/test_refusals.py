@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from k8sel.defaults import default
+from k8sel.errors import format_path
 from k8sel.rules.namespace import LEVELS
 from k8sel.validate import errors, namespace_policy, validate
 from planning.jobs import job
@@ -126,3 +127,48 @@ def test_what_binds_memory_may_do_so_in_its_container(
 @pytest.mark.parametrize(("door", "fields"), [("kubernetes", BIND), ("docker", BIND), ("run", [])])
 def test_only_a_container_is_kept_from_binding_memory(door: str, fields: list[str]) -> None:
     assert refused(door, **MPI, nodes=1, mpi={"implementation": "MPICH", "binding": "socket"}) == fields
+
+
+CPU = {"type": "cpu"}
+CCL = {"launcher": "mpirun", "mpi": {"implementation": "Intel"}, "backend": "ccl", "processesPerNode": 2}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "spec", "fields"),
+    [
+        (CPU, {"backend": "mpi"}, []),  # one process alone needs no ranks
+        (CPU, {"backend": "mpi", "nodes": 2}, ["spec.backend"]),
+        (CPU, {"backend": "mpi", "launcher": "mpirun", "nodes": 2}, []),
+        (CPU, {"backend": "ccl"}, []),
+        (CPU, {"backend": "xccl"}, ["spec.backend"]),
+        (CUDA, {"backend": "nccl"}, []),
+        (CUDA, {"backend": "gloo"}, []),
+        (CUDA, {"backend": "ccl"}, ["spec.backend"]),
+        ({"type": "cuda", "devices": []}, {"backend": "ccl"}, []),
+        ({"type": "cuda", "count": 0}, {"backend": "nccl"}, ["spec.backend"]),
+        ({"type": "rocm"}, {"backend": "nccl"}, []),
+        ({"type": "npu"}, {"backend": "hccl"}, []),
+        (CPU, {"backend": "gloo", "command": ["a", "--ddp_backend=gloo"]}, []),
+        (CPU, {"backend": "gloo", "command": ["a", "--ddp_backend=my_own"]}, ["spec.backend"]),
+        (CPU, {"command": ["a", "--ddp_backend=my_own"]}, []),
+        (CPU, {**CCL, "ccl": {"workerAffinity": "auto"}}, []),
+        (CPU, {**CCL, "ccl": {"workerAffinity": "08,9"}}, []),
+        (CPU, {**CCL, "ccl": {"workerAffinity": "8-9"}}, []),
+        (CPU, {**CCL, "ccl": {"workerAffinity": "8"}}, ["spec.ccl.workerAffinity"]),
+        (CPU, {**CCL, "ccl": {"workerAffinity": "0-5", "workers": 3}}, []),
+        (CPU, {**CCL, "ccl": {"transport": "mpi"}}, []),
+        (CPU, {**CCL, "ccl": {"transport": "ofi"}}, []),
+        (CPU, {**CCL, "mpi": {"implementation": "OpenMPI"}, "ccl": {"transport": "mpi"}}, ["spec.ccl.transport"]),
+        (CPU, {**CCL, "mpi": {"binding": "core"}}, ["spec.cpu.threadsPerProcess"]),
+        (CPU, {**CCL, "mpi": {"binding": "core"}, "cpu": {"threadsPerProcess": 1}}, []),
+        (CPU, {"env": [{"name": "CCL_WORKER_COUNT", "value": "2"}]}, []),
+        (CPU, {**CCL, "env": [{"name": "CCL_WORKER_COUNT", "value": "2"}]}, ["spec.env[0].name"]),
+        (CPU, {**CCL, "env": [{"name": "I_MPI_PIN_DOMAIN", "value": "core"}]}, []),
+    ],
+)
+def test_a_backend_and_its_settings_fit_the_job(
+    accelerator: dict[str, Any], spec: dict[str, Any], fields: list[str]
+) -> None:
+    found = errors(validate(default(job(accelerator, spec))))
+
+    assert [format_path(problem.path) for problem in found] == fields
