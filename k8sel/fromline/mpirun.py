@@ -94,6 +94,8 @@ def _implementation(draft: Draft, kept: Kept, program: Word) -> None:
             draft.refuse(word, message, "the options of one MPI")
             return
         possible = both
+    around = _surroundings(draft, kept)
+    possible = tuple(name for name in possible if name in around) or possible
     draft.put(("spec", "mpi", "implementation"), possible[0], program)
     if len(possible) > 1:
         message = f"the line is that of {' or '.join(possible)}; the job file says {possible[0]}"
@@ -101,7 +103,7 @@ def _implementation(draft: Draft, kept: Kept, program: Word) -> None:
 
 
 def _evidence(draft: Draft, kept: Kept, program: Word) -> Iterable[tuple[Word, tuple[str, ...]]]:
-    """What tells one MPI from another: the line's own options first, for variables may be left over."""
+    """What of the line itself tells one MPI from another."""
     name = program.text.rpartition("/")[2]
     by_program = _PROGRAMS.get(name) or {"openmpi": (OPEN,), "mpich": (MPICH,)}.get(name.rpartition(".")[2])
     if by_program:
@@ -111,20 +113,15 @@ def _evidence(draft: Draft, kept: Kept, program: Word) -> Iterable[tuple[Word, t
             some = _SPELLINGS.get(each.option.text) or _OPTIONS.get(option)
             if some:
                 yield each.option, some
-    yield from _variables_evidence(draft, kept)
 
 
-def _variables_evidence(draft: Draft, kept: Kept) -> Iterable[tuple[Word, tuple[str, ...]]]:
-    if _OPTIONS.keys() & kept.options.keys() - {"-ppn", "-genv", "-genvlist"}:
-        return
-    prepared = next((word for text, word in draft.sourced if ccl.prepares(text)), None)
-    if prepared:
-        yield prepared, (INTEL,)
-        return
+def _surroundings(draft: Draft, kept: Kept) -> tuple[str, ...]:
+    """Which MPI's the scripts and variables are; they may be left over from another line."""
+    if any(ccl.prepares(text) for text, _ in draft.sourced):
+        return (INTEL,)
     names = [*draft.env, *(each.value.text for each in kept.all("-genv"))]
-    found = [some for name in names for start, some in _VARIABLES.items() if name.startswith(start)]
-    if found and all(some == found[0] for some in found):
-        yield Word(text="the variables", start=0, end=0), found[0]
+    found = {some for name in names for start, some in _VARIABLES.items() if name.startswith(start)}
+    return found.pop() if len(found) == 1 else ()
 
 
 def _binding(draft: Draft, kept: Kept) -> None:

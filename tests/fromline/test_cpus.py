@@ -210,3 +210,10 @@ def test_without_a_backend_the_bindings_script_is_named_with_the_way_to_have_it(
 )
 def test_launchers_that_bind_are_led_to_mpirun(line: str, words: str) -> None:
     assert words in said(line)
+
+
+def test_variables_of_another_mpi_may_be_left_over() -> None:
+    found = spec(on_cpus("I_MPI_PIN_DOMAIN=socket mpirun.mpich -n 2"))
+
+    assert found["mpi"] == {"implementation": "MPICH"}
+    assert found["env"] == [{"name": "I_MPI_PIN_DOMAIN", "value": "socket"}]

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from k8sel.backends import VARIABLES
 from k8sel.fromline import Asked, LineError, convert, lexer, shell
 from k8sel.load import load
 
@@ -19,6 +20,8 @@ PIECES = [
     *("CUDA_VISIBLE_DEVICES=", "ZE_AFFINITY_MASK=", "HIP_VISIBLE_DEVICES=", "2,0", "-1", ",", ":", "GPU-1", "all"),
     *("t.py", "-m", "--", "-", "--include", "localhost:1", "@", "--num_gpus", "--no_cuda", "--cpu", "-v", "/a:/b"),
     *("$X", "${X:-1}", "$(", ")", "`", "'", '"', "\\", "\n", "\\\n", " ", " ", " ", " ", ";", "&&", "||", "|", ">"),
+    *("--ddp_backend", "ccl", "CCL_WORKER_COUNT=", "CCL_WORKER_AFFINITY=", "I_MPI_PIN_DOMAIN=", "source", "."),
+    *("--bind-to", "--map-by", "slot:PE=2", "core:2", "mpirun.mpich", "OMP_NUM_THREADS=1", "/env/setvars.sh"),
     *("#", "*", "~", "{", "}", "(", "\0", "\r", "\x85", "\ud800", "é", "\u2013", "2>&1", "if", "$", "%"),
 ]  # fmt: skip
 LINES = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
@@ -37,6 +40,49 @@ def test_any_text_is_a_valid_job_file_or_is_refused(text: str) -> None:
         return
     assert len(load(made.encode(), "job.yaml")) == 1
     assert all(note.location and note.location.line <= text.count("\n") + 1 for note in notes)
+
+
+VALUES = st.sampled_from(
+    ["0", "1", "2", "0,1", "0-3", "auto", "ofi", "mpi", "tcp", "eth0", "warn", "socket", "no", "x y"]
+)
+SETTINGS = st.dictionaries(st.sampled_from([*VARIABLES.values(), "I_MPI_PIN", "I_MPI_PIN_DOMAIN"]), VALUES, max_size=4)
+BINDS = st.dictionaries(
+    st.sampled_from(["--bind-to", "--map-by"]),
+    st.sampled_from(
+        ["none", "socket", "package", "numa", "core", "core:2", "slot", "slot:PE=2", "ppr:1:socket", "l3cache"]
+    ),
+)
+
+
+@given(
+    st.sampled_from(["mpirun -x A=1", "mpirun.mpich", "mpirun -genv I_MPI_DEBUG=1", "mpirun"]),
+    st.sampled_from(["ccl", "gloo", "mpi", "xccl"]),
+    SETTINGS,
+    BINDS,
+)
+def test_nothing_of_a_line_for_cpus_is_lost_in_silence(
+    program: str, backend: str, settings_: dict[str, str], binds: dict[str, str]
+) -> None:
+    given_ = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings_.items())
+    options = " ".join(f"{name} {value}" for name, value in binds.items())
+    try:
+        made, notes = convert(f"{given_} {program} -n 2 {options} python t.py --ddp_backend {backend}", Asked())
+    except LineError:
+        return
+    spec, said = yaml.safe_load(made)["spec"], "\n".join(map(str, notes))
+    variables = {entry["name"]: entry["value"] for entry in spec.get("env", [])}
+    fields = {VARIABLES[field]: str(value) for field, value in spec.get("ccl", {}).items()}
+    binding = spec["mpi"].get("binding")
+    unbound = {"none", "slot"}
+
+    assert spec["backend"] == backend
+    assert {**variables, **fields, **({} if not binding else _pins(settings_))}.items() >= settings_.items()
+    assert binding or all(f"{name} {value} is not" in said for name, value in binds.items() if value not in unbound)
+
+
+def _pins(given_: dict[str, str]) -> dict[str, str]:
+    """What a binding stands for."""
+    return {name: value for name, value in given_.items() if name.startswith("I_MPI_PIN")}
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
