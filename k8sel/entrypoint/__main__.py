@@ -66,11 +66,15 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     from k8sel.entrypoint import expect, launch, machine
 
-    program = launch.find(command, environ)
-    if _unasked(environ):
-        launch.become(program, command, environ)
+    if not command or _unasked(environ):
+        launch.become(launch.find(command, environ), command, environ)
     expectation = expect.read(environ, command)
     environ = expect.handed_on(expectation, environ)
+    if expectation.backend or expectation.mpi:
+        from k8sel.entrypoint import setvars
+
+        environ = setvars.sourced(expectation, mode, command, environ)
+    program = launch.find(command, environ)
     here = machine.under(environ.get("K8SEL_ROOT", ""))
     if mode == "gate":
         from k8sel.entrypoint import gate

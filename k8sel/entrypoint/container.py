@@ -11,7 +11,7 @@ import os
 
 from k8sel.entrypoint.protocol import ENVIRON
 
-_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")  # what the shell that wrote the file said of itself
+SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")  # what a shell says of itself
 
 
 def under(environ: dict[str, str]) -> dict[str, str]:
@@ -19,17 +19,17 @@ def under(environ: dict[str, str]) -> dict[str, str]:
     if ENVIRON not in environ:
         return environ
     session = {name: value for name, value in environ.items() if name != ENVIRON}
-    own = _entries(_read(environ[ENVIRON]))
+    own = entries(_read(environ[ENVIRON]))
     return {**{name: value for name, value in own if not _left_out(name)}, **session}
 
 
 def _left_out(name: str) -> bool:
     """What the entrypoint is told comes with mpirun's command alone."""
-    return name in _SHELLS or name.startswith("K8SEL_")
+    return name in SHELLS or name.startswith("K8SEL_")
 
 
-def _entries(text: bytes) -> list[tuple[str, str]]:
-    """As the kernel writes them: ``NAME=value``, and a zero byte behind each."""
+def entries(text: bytes) -> list[tuple[str, str]]:
+    """Variables as the kernel writes them: ``NAME=value``, and a zero byte behind each."""
     pairs = [entry.partition(b"=") for entry in text.split(b"\0")]
     return [(os.fsdecode(name), os.fsdecode(value)) for name, equals, value in pairs if name and equals]
 

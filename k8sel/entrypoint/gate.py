@@ -6,7 +6,8 @@ alone would hang. So a node's check always ends with 0, and what it found is in 
 
 from __future__ import annotations
 
-from k8sel.entrypoint import probe, report, tables
+from k8sel.entrypoint import child, probe, report, tables
+from k8sel.entrypoint.launch import behind_env, on_path
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Iterable
 
 _SHOWN = 8  # nodes listed in a message
+_VERSION_SECONDS = 20.0
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
 
 def wait_for_all(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
     """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
-    _settle(_here(expectation, environ, command), expectation)
+    _settle([*_other_mpi(expectation, environ, command), *_here(expectation, environ, command)], expectation)
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
         return
@@ -51,6 +53,28 @@ def wait_for_all(expectation: Expectation, environ: dict[str, str], command: lis
     for each in reports:
         report.say(_found(each))
     _settle([*_missing(reports, expectation), *_problems(reports)], expectation)
+
+
+def _other_mpi(expectation: Expectation, environ: dict[str, str], command: list[str]) -> list[str]:
+    """An MPI that is not the job's: hydra is Intel's and MPICH's, and each passes over the other's settings."""
+    rows = tables.mpi()
+    if expectation.check == "off" or expectation.mpi not in rows:
+        return []
+    name = behind_env(command)[0]
+    with child.Signals():
+        ended = child.run([on_path([name], environ), "--version"], environ, _VERSION_SECONDS)
+    said = ended.output.decode(errors="replace") + ended.errors
+    others = [other for other, row in rows.items() if row["says"] in said]
+    if expectation.mpi in others:
+        return []
+    if others:
+        first = said.strip().splitlines()[0]
+        return [
+            f"mpi.implementation is {expectation.mpi}, and {name} is {others[0]}'s ({first}): "
+            f"mpi.implementation: {others[0]}, or an image with that MPI"
+        ]
+    report.say(f"{name} does not say which MPI it is ({ended.how()})")
+    return []
 
 
 def _here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> list[str]:

@@ -6,13 +6,16 @@ import os
 import shutil
 import struct
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
 
 from entrypoint.machines import Box, End, script
 from entrypoint.packages import environment, library, torch, version
-from k8sel.entrypoint import elf, libraries, tables
+from k8sel.entrypoint import backends, elf, libraries, tables
 
 ASKED = ("--ddp_backend", "ccl")
 GLOO = "gloo, which any torch has"
@@ -316,3 +319,33 @@ def test_versions_are_those_of_the_first_folder(tmp_path: Path) -> None:
     path = f"{tmp_path}/b/lib/python3.11/site-packages"
     found = libraries.beside(f"{tmp_path}/a/bin/python", [], {"PYTHONPATH": path, "HOME": "/nowhere"})
     assert found.versions == {"torch": "2.8.0", "oneccl_bind_pt": "1.13.0+cpu", "torch_ccl": "1.3.0"}
+
+
+TEXT = some.text(some.characters(exclude_characters="\0/", exclude_categories=["Cs"]), max_size=9)
+VERSIONS = TEXT | some.from_regex(r"[0-9]{1,3}(\.[0-9a-z+]{0,4}){0,4}", fullmatch=True) | some.just("9" * 5000)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    backend=some.sampled_from(sorted(tables.backends())) | TEXT,
+    versions=some.dictionaries(some.sampled_from(["torch", "oneccl_bind_pt", "transformers", "accelerate"]), VERSIONS),
+    said=some.binary(max_size=60) | some.just(b"cuda: Optional[str] = None\nxpu = 'x'\nhip\n"),
+    linked=some.binary(max_size=200) | some.just(library("libmpi.so.12")),
+    words=some.lists(some.sampled_from(["--ddp_backend", "--ddp-backend=", "ccl"]), max_size=2),
+    workers=TEXT,
+)
+def test_a_message_or_none(
+    backend: str, versions: dict[str, str], said: bytes, linked: bytes, words: list[str], workers: str
+) -> None:
+    """Whatever the folders are called and the files hold: text, in time, and a problem only where all was read."""
+    with tempfile.TemporaryDirectory() as root:
+        (Path(root) / "torch/lib").mkdir(parents=True)
+        (Path(root) / "torch/version.py").write_bytes(said)
+        for name in ("libtorch_cpu.so", "libtorch_python.so"):
+            (Path(root) / "torch/lib" / name).write_bytes(linked)
+        program = libraries.Libraries("python3", words, [root], versions)
+        problems = backends.problems(backend, program, {"CCL_WORKER_COUNT": workers})
+        unknown = backends.unknown(backend, program)
+    assert all(text.startswith(("backend ", "CCL_WORKER_COUNT=")) for text in [*problems, *unknown])
+    if backend not in tables.backends() or "torch" not in versions:
+        assert not [text for text in problems if text.startswith("backend ")]

@@ -124,6 +124,56 @@ def test_mpirun_that_reaches_nobody(box: Box, tmp_path: Path) -> None:
     assert (tmp_path / "tries").read_text().count("try") == 3
 
 
+INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)\\nCopyright 2003-2026"
+MPICH = "HYDRA build details:\\n    Version:                                 5.0.2"
+OPEN_MPI = "mpirun (Open MPI) 5.0.11\\n\\nReport bugs to https://www.open-mpi.org/community/help/"
+
+
+def with_mpi(box: Box, tmp_path: Path, version: str, mpi: str, **more: object) -> End:
+    """The gate in front of an MPI whose ``--version`` prints that; its probe finds one node."""
+    text = f'test "$1" = --version || exec echo training\n{version}'
+    script(tmp_path / "mpiexec.hydra", text)
+    probe = script(tmp_path / "probe", f"touch {tmp_path}/asked; echo '{report('w-0')}'")
+    expect = {"accelerator": "cpu", "devices": [], "launcher": "mpirun", "mpi": mpi, "probe": [probe], **more}
+    command = ("env", "HYDRA_LAUNCHER_EXTRA_ARGS=-p 2222", "mpiexec.hydra", "-n", "1")
+    return box.start("gate", "--", *command, expect=expect, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize(("mpi", "says"), [("Intel", INTEL), ("MPICH", MPICH), ("OpenMPI", OPEN_MPI)])
+def test_the_mpi_of_the_image_is_the_jobs(mpi: str, says: str, box: Box, tmp_path: Path) -> None:
+    end = with_mpi(box, tmp_path, f"printf '{says}'", mpi)
+    assert (end.status, end.out) == (0, "training\n")
+    assert "mpiexec.hydra" not in end.err
+
+
+@pytest.mark.parametrize(
+    ("mpi", "other", "says"),
+    [("Intel", "MPICH", MPICH), ("MPICH", "Intel", INTEL), ("MPICH", "OpenMPI", OPEN_MPI), ("OpenMPI", "Intel", INTEL)],
+)
+def test_an_mpi_that_would_pass_over_the_jobs_settings(
+    mpi: str, other: str, says: str, box: Box, tmp_path: Path
+) -> None:
+    end = with_mpi(box, tmp_path, f"printf '{says}'", mpi)
+    assert (end.status, end.out) == (78, "")
+    first = says.partition("\\n")[0]
+    assert end.message == (
+        f"k8sel: mpi.implementation is {mpi}, and mpiexec.hydra is {other}'s ({first}): "
+        f"mpi.implementation: {other}, or an image with that MPI\n"
+    )
+    assert not (tmp_path / "asked").exists()
+    end = with_mpi(box, tmp_path, f"printf '{says}'", mpi, check="warn")
+    assert (end.status, "(check: warn, going on)" in end.err) == (0, True)
+    assert with_mpi(box, tmp_path, f"touch {tmp_path}/looked", mpi, check="off").status == 0
+    assert not (tmp_path / "looked").exists()
+
+
+@pytest.mark.parametrize(("body", "how"), [("echo MPI of our own", "exit status 0"), ("exit 9", "exit status 9")])
+def test_an_mpi_that_does_not_say_which_one_it_is(body: str, how: str, box: Box, tmp_path: Path) -> None:
+    end = with_mpi(box, tmp_path, body, "Intel")
+    assert (end.status, end.out) == (0, "training\n")
+    assert f"k8sel: mpiexec.hydra does not say which MPI it is ({how})\n" in end.err
+
+
 def test_a_worker_that_is_late_in_the_dns(box: Box, tmp_path: Path) -> None:
     body = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; exit 1; }}; echo '{report('w-0')}'"
     end = gate(box, tmp_path, body, nodes=1)
