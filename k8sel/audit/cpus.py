@@ -180,7 +180,7 @@ TRAPS = (
         looks_at="MPIJob: Open MPI's mpirun with one or two ranks, several threads each, and no --bind-to",
         consequence="Open MPI binds up to two ranks to one core each, so a rank's threads share one core",
         fix="--bind-to none, or --map-by socket --bind-to socket",
-        source="open-mpi docs, mpirun(1); run with Open MPI 4.1.8",
+        source="open-mpi docs, mpirun(1); run with Open MPI 4.1.8 and 5.0.11",
         find=_bound_to_a_core,
     ),
     Trap(

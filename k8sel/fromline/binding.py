@@ -19,6 +19,7 @@ from k8sel.fromline.words import Word
 from k8sel.launchers import MPIS
 from k8sel.rules.common import bare
 
+_MPI: FieldPath = ("spec", "mpi", "implementation")
 _BINDING: FieldPath = ("spec", "mpi", "binding")
 _OTHERWISE = "mpi.binding says what ranks are bound to, and none of its words does the same"
 _UNBOUND = re.compile(r"(none|slot|node|ppr:[0-9]+:node)(:(?!PE=).*)?", re.IGNORECASE)
@@ -29,6 +30,7 @@ class _Words(Struct, frozen=True):
 
     names: tuple[str, ...]
     bindings: Mapping[str, str]  # mpi.binding -> the values, as a pattern; <cores>: of each rank
+    unasked: str = ""  # what it does of itself, and a job does not
 
 
 _SAID: Mapping[str, _Words] = MappingProxyType(
@@ -41,6 +43,7 @@ _SAID: Mapping[str, _Words] = MappingProxyType(
                 "numa": r"numa (ppr:1:)?numa",
                 "core": r"(core)? (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+)",
             },
+            "Open MPI binds ranks by itself, up to two of them to one core each, and a job's are bound to nothing",
         ),
         "MPICH": _Words(
             ("--bind-to", "--map-by"),
@@ -75,6 +78,8 @@ def settle(draft: Draft) -> None:
             draft.env.pop(name, None)
         _capability(draft, binding, place)
         return
+    if "--bind-to" not in draft.binds and said and said.unasked:
+        draft.note(draft.sources[_MPI], said.unasked, "mpi.binding: core, socket or numa, where they are to be bound")
     for option, value in draft.binds.values():
         if not _UNBOUND.fullmatch(value.text):
             message = f"{option.text} {bare(value.text)} is not carried over: {_OTHERWISE}"

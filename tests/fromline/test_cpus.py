@@ -147,6 +147,20 @@ def test_what_binds_otherwise_is_named(line: str, words: str) -> None:
     assert words in said(on_cpus(line))
 
 
+@pytest.mark.parametrize(
+    ("line", "noted"),
+    [
+        ("mpirun -n 2 -x A=1", True),
+        ("mpirun -n 2 -x A=1 --map-by ppr:2:node", True),
+        ("mpirun -n 2 -x A=1 --bind-to none", False),
+        ("mpirun.mpich -n 2", False),
+        (INTEL, False),
+    ],
+)
+def test_what_an_mpi_would_bind_by_itself_is_named(line: str, noted: bool) -> None:
+    assert ("Open MPI binds ranks by itself" in said(on_cpus(line))) == noted
+
+
 @pytest.mark.parametrize("value", ["omp", "auto", "[55,aa]", "8:scatter"])
 def test_intels_other_ways_to_pin_stay_variables(value: str) -> None:
     found = spec(on_cpus(f"I_MPI_PIN_DOMAIN={value} {INTEL}"))
