@@ -12,9 +12,9 @@ from k8sel.fromline.draft import Draft
 from k8sel.launchers import MPIS
 from k8sel.spec import Ccl
 
-# The bindings' own script, below the folder of either of their modules: intel/torch-ccl README.md.
-_OF_BINDINGS = re.compile(r"\b(oneccl_bindings_for_pytorch|torch_ccl)\b.*/env/setvars\.sh")
-_BINDINGS = "ccl"  # the backend that they are
+_MODULES = {module: name for name, row in BACKENDS.items() for module in row.modules}  # of bindings -> the backend
+# Their own script, below the folder of such a module: intel/torch-ccl README.md.
+_OF_BINDINGS = re.compile(rf"\b({'|'.join(_MODULES)})\b.*/env/setvars\.sh")
 _IMAGES = "the image has to do it: in its own entrypoint, or by ENV"
 
 
@@ -55,11 +55,10 @@ def sourced(draft: Draft) -> None:
     """Scripts that a shell reads first: the entrypoint reads some itself, as the job file tells it."""
     for text, word in draft.sourced:
         by_mpi = draft.implementation in MPIS and text in MPIS[draft.implementation].setvars
-        of_bindings = bool(_OF_BINDINGS.search(text))
+        match = _OF_BINDINGS.search(text)
+        backend = _MODULES[match[1]] if match else ""
         message = f"{word.text} is not carried over"
-        if by_mpi or (of_bindings and draft.fields.get(("spec", "backend")) == _BINDINGS):
+        if by_mpi or (backend and draft.fields.get(("spec", "backend")) == backend):
             draft.note(word, f"{message}: the entrypoint reads it itself, where the job runs")
         else:
-            draft.note(
-                word, message, f"backend: {_BINDINGS}, with which the entrypoint reads it" if of_bindings else _IMAGES
-            )
+            draft.note(word, message, f"backend: {backend}, with which the entrypoint reads it" if backend else _IMAGES)
