@@ -18,31 +18,35 @@ def _rows(incomplete: str) -> list[str]:
     return [name for name in ROWS if name.startswith(incomplete)]
 
 
+Line = Annotated[
+    str, typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]")
+]
+Manifest = Annotated[
+    str | None,
+    typer.Option(
+        "-f",
+        "--file",
+        help="A manifest instead: a file, - for standard input, or KIND/NAME of one that the cluster has.",
+    ),
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")]
+Name = Annotated[str | None, typer.Option(help="The job's name; default: the program's.")]
+Image = Annotated[str | None, typer.Option(help="The container image, where the line names none.")]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "-a", "--accelerator", help="A row of the accelerator table, where the line does not say.", autocompletion=_rows
+    ),
+]
+
+
 def from_(
-    line: Annotated[
-        str,
-        typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]"),
-    ] = "-",
-    manifest: Annotated[
-        str | None,
-        typer.Option(
-            "-f",
-            "--file",
-            help="A manifest instead: a file, - for standard input, or KIND/NAME of one that the cluster has.",
-        ),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")] = None,
-    name: Annotated[str | None, typer.Option(help="The job's name; default: the program's.")] = None,
-    image: Annotated[str | None, typer.Option(help="The container image, where the line names none.")] = None,
-    accelerator: Annotated[
-        str | None,
-        typer.Option(
-            "-a",
-            "--accelerator",
-            help="A row of the accelerator table, where the line does not say.",
-            autocompletion=_rows,
-        ),
-    ] = None,
+    line: Line = "-",
+    manifest: Manifest = None,
+    output: Output = None,
+    name: Name = None,
+    image: Image = None,
+    accelerator: Type = None,
     namespace: Namespace = None,
     context: Context = None,
     quiet: Quiet = False,
