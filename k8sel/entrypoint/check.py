@@ -99,11 +99,13 @@ def _count(expectation: Expectation, row: Row, found: Found) -> list[str]:
     wanted = str(exact) if exact is not None else f"{least} or more"
     what = f"{expectation.accelerator} device{'' if wanted == '1' else 's'}"
     text = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
-    return [f"{text}: {_hint(number > (exact or least), number, row)}{because(found)}"]
+    return [f"{text}: {_hint(exact, number, row)}{because(found)}"]
 
 
-def _hint(more: bool, number: int, row: Row) -> str:
-    if more:
+def _hint(exact: int | None, number: int, row: Row) -> str:
+    if exact is None and number:  # nobody promised a number
+        return f"positions count from 0, and the last one here is {number - 1}"
+    if exact is not None and number > exact:
         cause = f"{row.exposureEnv} is set in the image or the pod, or " if row.exposureEnv else ""
         return f"this container holds devices that it did not ask for: {cause}it is privileged"
     if number == 0:
