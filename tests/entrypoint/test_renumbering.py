@@ -112,7 +112,7 @@ def test_row_5_the_hosts_numbers_inside_would_leave_nothing(box: Box) -> None:
     by_hand = box.start(expect=devices(2, 0))
     assert (by_hand.status, by_hand.out) == (78, "")
     assert "3 or more cuda devices expected, 2 found" in by_hand.message
-    assert by_hand.message.endswith(": positions count from 0, and the last one here is 1\n")
+    assert ": positions count from 0, and the last one here is 1" in by_hand.message
     stale = start(box, plan(CUDA, "docker"), {"CUDA_VISIBLE_DEVICES": "2,0"})
     assert stale.status == 78
     assert "CUDA_VISIBLE_DEVICES=2,0 is set already, and the job says 1,0" in stale.message
