@@ -122,6 +122,17 @@ def _cached(name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
+def mpis() -> Path:
+    """The folder with a real Intel MPI, MPICH and Open MPI 5 and 4, each in a folder of its own: tests/cluster/mpi."""
+    with machine.locked("up.lock"):
+        try:
+            machine.script("mpi")
+        except RuntimeError as error:
+            unavailable(f"no MPI: {error}")
+    return machine.CACHE / "mpi"
+
+
+@pytest.fixture(scope="session")
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in for NVIDIA's libnvidia-ml.so.1; its source says how it is told what to show."""
     compiler = shutil.which("cc")
