@@ -19,7 +19,8 @@ class Launcher(Struct, frozen=True, kw_only=True):
 
 
 # Where no MPI is, there is only libfabric to send by, and torch's agent says each process's place on its node:
-# uxlfoundation/oneCCL doc/rst/source/env-variables.rst, src/common/global/global.cpp (set_local_coord); run with 2022.1.2.
+# uxlfoundation/oneCCL doc/rst/source/env-variables.rst, src/common/global/global.cpp (set_local_coord). Run with
+# oneCCL 2022.1.2.
 _BY_AGENT = MappingProxyType({"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"})
 # A node's one process is its first.
 _ALONE = MappingProxyType(
