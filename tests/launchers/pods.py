@@ -21,8 +21,10 @@ def free_port() -> str:
 
 
 def pods(text: str, env: Mapping[str, str]) -> list[Pod]:
-    """Those of the job file ``text``, whose image has k8sel-entrypoint; ``env`` stands for the image's own."""
-    job = json.loads(k8sel(text, env, "render", "-q", "-o", "json").stdout)
+    """Those of the job file ``text``, in an image that has k8sel-entrypoint; ``env`` stands for the image's own."""
+    file = json.loads(text)
+    file["spec"]["entrypoint"] = {"mode": "image"}
+    job = json.loads(k8sel(json.dumps(file), env, "render", "-q", "-o", "json").stdout)
     port = free_port()
     replicas = job["spec"]["pytorchReplicaSpecs"]
     names = ["master-0", *(f"worker-{number}" for number in range(replicas.get("Worker", {"replicas": 0})["replicas"]))]

@@ -18,6 +18,8 @@ Done = subprocess.CompletedProcess[str]
 ADDS = str(Path(__file__).parent / "programs" / "adds.py")
 TOLD = str(Path(__file__).parent / "programs" / "told.py")
 SHOW = str(Path(__file__).parents[1] / "e2e" / "programs" / "show.py")  # needs no torch, and so starts fast
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+ON_TWO_CPUS = ("taskset", "--cpu-list", ",".join(map(str, CPUS)))  # in front of a command
 # What some shell, launcher or agent in between would change.
 WORDS = ("--bf16", "True", "--lr", "1e-3", "two  words", "$HOME", "$$", "${local_rank}", "--", "")
 

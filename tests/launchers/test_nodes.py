@@ -2,94 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from launchers.pods import operators, pods, started
-from launchers.starting import ADDS, SHOW, TOLD, WORDS, assert_one_group, by_uuid, job, ranks, start
+from launchers.pods import started
+from launchers.starting import ADDS, WORDS, assert_one_group, by_uuid, job, ranks
 
 pytestmark = pytest.mark.torch
 
-NODES: dict[str, Any] = {"nodes": 2, "entrypoint": {"mode": "image"}}
-
 
 @pytest.mark.parametrize(("launcher", "devices"), [("torchrun", (2, 0)), ("accelerate", (1,))])
-def test_two_nodes_are_one_group(env: dict[str, str], launcher: str, devices: tuple[int, ...]) -> None:
-    accelerator = {"type": "cuda", "count": 4, "devices": devices}
-    ended = started(job(ADDS, "torch", *WORDS, launcher=launcher, accelerator=accelerator, **NODES), env)
-    seen = ranks(*ended)
+def test_the_pods_of_two_nodes_are_one_group(env: dict[str, str], launcher: str, devices: tuple[int, ...]) -> None:
+    spec = {"nodes": 2, "accelerator": {"type": "cuda", "count": 4, "devices": devices}}
+    seen = ranks(*started(job(ADDS, "torch", *WORDS, launcher=launcher, **spec), env))
     assert len(seen) == 2 * len(devices)
     assert_one_group(seen, by_uuid(*devices), nodes=2)
-
-
-def told(words: list[str], env: dict[str, str]) -> dict[str, Any]:
-    """What `accelerate launch` with these words would start torch's agent with."""
-    done = start(["python3", TOLD, *words], env)
-    assert done.returncode == 0, done.stderr
-    numbers: dict[str, Any] = json.loads(done.stdout.partition("told ")[2])
-    return numbers
-
-
-# A file of defaults that an image may have, of another machine.
-DEFAULTS = """
-compute_environment: LOCAL_MACHINE
-distributed_type: MULTI_GPU
-gpu_ids: "3"
-machine_rank: 7
-main_process_ip: 10.0.0.1
-main_process_port: 1234
-num_machines: 8
-num_processes: 64
-rdzv_backend: c10d
-same_network: false
-"""
-
-
-def test_accelerate_takes_no_number_from_the_operator_or_a_file(env: dict[str, str], tmp_path: Path) -> None:
-    text = job(SHOW, launcher="accelerate", accelerator={"type": "cuda", "count": 2}, **NODES)
-    _, (command, variables) = pods(text, env)
-    words = command[command.index("launch") + 1 :]
-    defaults = tmp_path / "defaults.yaml"
-    defaults.write_text(DEFAULTS)
-
-    group = {
-        "nnodes": "2",
-        "node_rank": 1,
-        "nproc_per_node": "2",
-        "master_addr": "127.0.0.1",
-        "master_port": variables["PET_MASTER_PORT"],
-    }
-    for given in (words, ["--config_file", str(defaults), *words]):
-        said = told(given, variables)
-        assert {name: said[name] for name in group} == {**group, "node_rank": type(said["node_rank"])(1)}
-        assert (said["rdzv_backend"], said["rdzv_endpoint"]) == ("static", "")
-
-
-def test_accelerate_by_itself_takes_the_operators_numbers(env: dict[str, str]) -> None:
-    """Two processes of one machine are asked for: it would start two on each of two."""
-    said = told(["--multi_gpu", "--num_processes", "2", SHOW], {**env, **operators(1, 2, "2", "23456")})
-    assert (said["nnodes"], said["nproc_per_node"], said["node_rank"]) == ("2", "2", 1)
-
-
-def test_torchrun_crashes_on_the_operators_empty_standalone(installed: dict[str, str]) -> None:
-    """Of `elasticPolicy: {standalone: true}`, which k8sel never writes."""
-    done = start(["torchrun", SHOW], {**installed, "PET_STANDALONE": ""})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "ValueError: invalid literal for int() with base 10: ''" in done.stderr
-
-
-def test_torchrun_counts_cpus_where_the_operator_says_auto(installed: dict[str, str]) -> None:
-    """Its default, where a job does not say otherwise; k8sel's line has the number, which counts more."""
-    env = {**installed, **operators(0, 1, "1", "0"), "PET_NPROC_PER_NODE": "auto"}
-    two = ["taskset", "--cpu-list", "0,1"]
-    by_itself = ranks(start([*two, "torchrun", SHOW], env))
-    assert [rank["env"]["WORLD_SIZE"] for rank in by_itself] == ["2", "2"]
-
-    ((command, variables),) = pods(
-        job(SHOW, launcher="torchrun", accelerator={"type": "cpu"}, **NODES | {"nodes": 1}), env
-    )
-    by_file = ranks(start([*two, *command], {**variables, "PET_NPROC_PER_NODE": "auto"}))
-    assert [rank["env"]["WORLD_SIZE"] for rank in by_file] == ["1"]
