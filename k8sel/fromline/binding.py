@@ -22,6 +22,7 @@ from k8sel.rules.common import bare
 _MPI: FieldPath = ("spec", "mpi", "implementation")
 _BINDING: FieldPath = ("spec", "mpi", "binding")
 _OTHERWISE = "mpi.binding says what ranks are bound to, and none of its words does the same"
+_OVER = "--oversubscribe"
 _UNBOUND = re.compile(r"(none|slot|node|ppr:[0-9]+:node)(:(?!PE=).*)?", re.IGNORECASE)
 
 
@@ -36,12 +37,13 @@ class _Words(Struct, frozen=True):
 _SAID: Mapping[str, _Words] = MappingProxyType(
     {
         "OpenMPI": _Words(
-            ("--bind-to", "--map-by"),
+            ("--bind-to", "--map-by", _OVER),
             {
-                "none": r"none \S*",
-                "socket": r"(socket|package) (ppr:1:)?(socket|package)",
-                "numa": r"numa (ppr:1:)?numa",
-                "core": r"(core)? (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+)",
+                "none": r"none \S* \S*",
+                "socket": r"(socket|package) (ppr:1:)?(socket|package) \S*",
+                "numa": r"numa (ppr:1:)?numa \S*",
+                # Unasked, Open MPI 5 binds nothing where it may give a core to several: run with 5.0.11.
+                "core": rf"(core|(?!.*{_OVER})) (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+) \S*",
             },
             "Open MPI binds ranks by itself, up to two of them to one core each, and a job's are bound to nothing",
         ),
@@ -81,7 +83,7 @@ def settle(draft: Draft) -> None:
     if "--bind-to" not in draft.binds and said and said.unasked:
         draft.note(draft.sources[_MPI], said.unasked, "mpi.binding: core, socket or numa, where they are to be bound")
     for option, value in draft.binds.values():
-        if not _UNBOUND.fullmatch(value.text):
+        if value is not option and not _UNBOUND.fullmatch(value.text):
             message = f"{option.text} {bare(value.text)} is not carried over: {_OTHERWISE}"
             draft.note(option, message, "mpi.binding: core, socket or numa, and cpu.threadsPerProcess")
 

@@ -125,7 +125,7 @@ def _surroundings(draft: Draft, kept: Kept) -> tuple[str, ...]:
 
 
 def _binding(draft: Draft, kept: Kept) -> None:
-    given = {name: kept.last(name) for name in ("--bind-to", "--map-by")}
+    given = {name: kept.last(name) for name in ("--bind-to", "--map-by", "--oversubscribe")}
     draft.binds = {name: (each.option, each.value) for name, each in given.items() if each}
 
 
