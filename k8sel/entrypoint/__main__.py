@@ -81,10 +81,10 @@ def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
 
         gate.wait_for_all(expectation, environ, command)
     else:
-        from k8sel.entrypoint import libraries, node
+        from k8sel.entrypoint import node
 
         start = node.start_rank if mode == "rank" else node.start_node
-        environ = start(expectation, here, environ, libraries.beside(program, command, environ))
+        environ = start(expectation, here, environ, command)
     launch.become(program, command, environ)
 
 

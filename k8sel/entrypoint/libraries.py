@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.launch import INSTALL, on_path
+from k8sel.entrypoint.launch import INSTALL, behind_env, on_path
 from k8sel.entrypoint.machine import names
 from k8sel.entrypoint.record import TYPE_CHECKING, record
 
@@ -36,17 +36,19 @@ class Libraries:
         return name.startswith("python") or name in ("torchrun", *_SHOWN)
 
 
-def beside(program: str, command: list[str], environ: dict[str, str]) -> Libraries:
-    """The libraries of a command and its program."""
-    folders = _folders(program, environ)
-    return Libraries(program, command, folders, _versions(folders))
+def of(command: list[str], environ: dict[str, str]) -> Libraries:
+    """Those of a command; nothing where its program is not here."""
+    words = behind_env(command)
+    program = on_path(words, environ)
+    folders = _folders(program, environ) if program else []
+    return Libraries(program, words, folders, _versions(folders))
 
 
 def of_ranks(command: list[str], environ: dict[str, str]) -> Libraries | None:
     """Those of the command that mpirun starts behind the entrypoint's mode ``rank``; None where its program is not."""
     starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
-    program = on_path(command[starts[0] :], environ) if starts else ""
-    return beside(program, command[starts[0] :], environ) if program else None
+    found = of(command[starts[0] :], environ) if starts else None
+    return found if found and found.program else None
 
 
 def package(folders: Iterable[str], name: str) -> str:

@@ -15,9 +15,12 @@ from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.survey import Survey, settle, survey
 
 
-def start_node(expectation: Expectation, machine: Machine, environ: dict[str, str], found: Libraries) -> dict[str, str]:
+def start_node(
+    expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
+) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
-    theirs = libraries.of_ranks(found.command, environ) if expectation.launcher == "mpirun" else found
+    found = libraries.of(command, environ)
+    theirs = libraries.of_ranks(command, environ) if expectation.launcher == "mpirun" else found
     seen = _with_backend(survey(expectation, machine, environ), expectation, environ, theirs)
     share = _share(expectation, machine, environ, bound=False)
     missing = libraries.missing(expectation.launcher, found)
@@ -33,10 +36,13 @@ def start_node(expectation: Expectation, machine: Machine, environ: dict[str, st
     return environ
 
 
-def start_rank(expectation: Expectation, machine: Machine, environ: dict[str, str], found: Libraries) -> dict[str, str]:
+def start_rank(
+    expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
+) -> dict[str, str]:
     """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
     from k8sel.entrypoint import ranks, tables
 
+    found = libraries.of(command, environ)
     rank = ranks.resolve(environ, tables.mpi())
     seen = _with_backend(survey(expectation, machine, environ), expectation, environ, found)
     started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node

@@ -66,12 +66,8 @@ def _package(modules: list[str], command: list[str], environ: dict[str, str]) ->
 def _pythons(command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
     """The libraries of the command's program, and of the Pythons that a shell would start."""
     ranks = libraries.of_ranks(command, environ)
-    if ranks:
-        yield ranks
-    for words in (command, ["python"], ["python3"]):
-        program = on_path(words, environ)
-        if program:
-            yield libraries.beside(program, words, environ)
+    yield from [ranks] if ranks else []
+    yield from (libraries.of(words, environ) for words in (command, ["python"], ["python3"]))
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:

@@ -196,6 +196,13 @@ def test_a_shell_may_start_any_python(box: Box, tmp_path: Path) -> None:
     assert (end.status, end.receipt["notChecked"]) == (0, ["backend"])
 
 
+def test_env_starts_the_python_behind_it(box: Box, tmp_path: Path) -> None:
+    torch(environment(tmp_path / "venv", "torch-2.15.0"))
+    expect = {"accelerator": "cpu", "devices": [], "backend": "ccl"}
+    end = box.start("--", "env", "A=1", f"{tmp_path}/venv/bin/python", "train.py", expect=expect)
+    assert "needs torch 2.8 or older" in end.message
+
+
 def test_a_launcher_is_of_the_python_beside_it(box: Box, tmp_path: Path) -> None:
     torch(environment(tmp_path / "venv", "torch-2.15.0"))
     shutil.copy(tmp_path / "venv/bin/python", tmp_path / "venv/bin/torchrun")
@@ -317,7 +324,8 @@ def test_versions_are_those_of_the_first_folder(tmp_path: Path) -> None:
     environment(tmp_path / "a", "torch-1.13.0", "oneccl_bind_pt-1.13.0+cpu", "Torch-9", "torch_ccl-1.3.0")
     environment(tmp_path / "b", "torch-2.8.0")
     path = f"{tmp_path}/b/lib/python3.11/site-packages"
-    found = libraries.beside(f"{tmp_path}/a/bin/python", [], {"PYTHONPATH": path, "HOME": "/nowhere"})
+    command = ["env", "A=1", f"{tmp_path}/a/bin/python"]
+    found = libraries.of(command, {"PYTHONPATH": path, "HOME": "/nowhere"})
     assert found.versions == {"torch": "2.8.0", "oneccl_bind_pt": "1.13.0+cpu", "torch_ccl": "1.3.0"}
 
 
