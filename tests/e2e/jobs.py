@@ -25,6 +25,8 @@ class Seen:
     order: str | None
     nodes: list[str]
     threads: str | None
+    ccl_workers: str | None
+    master: str
     sum: float
 
 
@@ -55,6 +57,8 @@ def trained(log: str) -> list[Seen]:
             order=fields["order"],
             nodes=fields["nodes"],
             threads=fields["threads"],
+            ccl_workers=fields["cclWorkers"],
+            master=fields["master"],
             sum=fields["sum"],
         )
         for fields in found

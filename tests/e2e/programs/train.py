@@ -20,6 +20,8 @@ seen = {
     "order": os.environ.get("CUDA_DEVICE_ORDER"),
     "nodes": sorted(str(node) for node in Path("/dev").glob("nvidia[0-9]*")),
     "threads": os.environ.get("OMP_NUM_THREADS"),
+    "cclWorkers": os.environ.get("CCL_WORKER_COUNT"),
+    "master": os.environ["MASTER_ADDR"],
     "sum": total.item(),
 }
 os.write(1, f"trained {json.dumps(seen)}\n".encode())  # one write: two ranks share the log
