@@ -21,9 +21,17 @@ from k8sel.rules.common import bare
 
 _MPI: FieldPath = ("spec", "mpi", "implementation")
 _BINDING: FieldPath = ("spec", "mpi", "binding")
+_THREADS: FieldPath = ("spec", "cpu", "threadsPerProcess")
 _OTHERWISE = "mpi.binding says what ranks are bound to, and none of its words does the same"
 _OVER = "--oversubscribe"
+_SOCKET = "(socket|package)"
+_DOMAIN = "I_MPI_PIN_DOMAIN"
 _UNBOUND = re.compile(r"(none|slot|node|ppr:[0-9]+:node)(:(?!PE=).*)?", re.IGNORECASE)
+
+
+def _bound(to: str) -> str:
+    """Open MPI binds to what it maps by, but 5 binds nothing where it may give a core to several: run with 5.0.11."""
+    return rf"({to}|(?!.*{_OVER}))"
 
 
 class _Words(Struct, frozen=True):
@@ -40,10 +48,9 @@ _SAID: Mapping[str, _Words] = MappingProxyType(
             ("--bind-to", "--map-by", _OVER),
             {
                 "none": r"none \S* \S*",
-                "socket": r"(socket|package) (ppr:1:)?(socket|package) \S*",
-                "numa": r"numa (ppr:1:)?numa \S*",
-                # Unasked, Open MPI 5 binds nothing where it may give a core to several: run with 5.0.11.
-                "core": rf"(core|(?!.*{_OVER})) (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+) \S*",
+                "socket": rf"({_bound(_SOCKET)} {_SOCKET}|{_SOCKET} ppr:1:{_SOCKET}) \S*",
+                "numa": rf"({_bound('numa')} numa|numa ppr:1:numa) \S*",
+                "core": rf"{_bound('core')} (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]+) \S*",
             },
             "Open MPI binds ranks by itself, up to two of them to one core each, and a job's are bound to nothing",
         ),
@@ -57,12 +64,12 @@ _SAID: Mapping[str, _Words] = MappingProxyType(
             },
         ),
         "Intel": _Words(
-            ("I_MPI_PIN_DOMAIN", "I_MPI_PIN_CELL", "I_MPI_PIN"),
+            (_DOMAIN, "I_MPI_PIN_CELL", "I_MPI_PIN"),
             {
                 "none": r"\S* \S* (0|no|off|disable)",
                 "socket": r"socket \S* (1|yes|on|enable)?",
                 "numa": r"numa \S* (1|yes|on|enable)?",
-                "core": r"(?P<cores>[0-9]+):compact core (1|yes|on|enable)?",
+                "core": r"(?P<cores>[0-9]+)(:compact)? core (1|yes|on|enable)?",
             },
         ),
     }
@@ -72,6 +79,7 @@ _SAID: Mapping[str, _Words] = MappingProxyType(
 def settle(draft: Draft) -> None:
     """mpi.binding; options that bind otherwise are named, variables stay what they are."""
     said = _SAID.get(draft.implementation)
+    _by_threads(draft)
     binding = _same(draft, said) if said else None
     if said and binding:
         place = next(word for name in said.names if (word := _word(draft, name)))
@@ -98,6 +106,14 @@ def _capability(draft: Draft, binding: str, place: Word) -> None:
         draft.note(place, message, "binding: none, where a namespace does not allow it")
 
 
+def _by_threads(draft: Draft) -> None:
+    """Intel MPI would read OMP_NUM_THREADS before it starts ranks, and a job writes it where they start."""
+    word, threads = draft.env.get(_DOMAIN), draft.fields.get(_THREADS)
+    if word and threads and draft.implementation == "Intel" and word.text.partition(":")[0] == "omp":
+        draft.env[_DOMAIN] = word.part(word.text.replace("omp", str(threads), 1))
+        draft.note(word, f"{_DOMAIN}: omp is {threads} here, as OMP_NUM_THREADS is written after ranks are bound")
+
+
 def _same(draft: Draft, said: _Words) -> str | None:
     """The binding whose words do what the line's do."""
     words = [_word(draft, name) for name in said.names]
@@ -116,5 +132,5 @@ def _word(draft: Draft, name: str) -> Word | None:
 
 def _cores(draft: Draft) -> int | None:
     """Those that `core` gives to each rank; without a number of threads it is refused."""
-    threads: int | None = draft.fields.get(("spec", "cpu", "threadsPerProcess"))
+    threads: int | None = draft.fields.get(_THREADS)
     return threads + ccl.workers(draft) if threads else None

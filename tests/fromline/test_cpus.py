@@ -94,7 +94,9 @@ SAME = [
     (f"{OPEN} --map-by socket --bind-to socket", "socket"),
     (f"{OPEN} --map-by package --bind-to package", "socket"),
     (f"{OPEN} --map-by ppr:1:socket --bind-to socket", "socket"),
+    (f"{OPEN} --map-by socket", "socket"),
     (f"{OPEN} --map-by numa --bind-to numa", "numa"),
+    (f"{OPEN} --map-by numa", "numa"),
     (f"{OPEN} --map-by slot:PE=24 --bind-to core", "core"),
     (f"{OPEN} --map-by ppr:2:node:PE=24", "core"),
     (f"{OPEN} --oversubscribe --map-by slot:PE=24 --bind-to core", "core"),
@@ -133,7 +135,9 @@ def test_what_a_container_needs_in_order_to_bind_is_there_and_said() -> None:
     ("line", "words"),
     [
         (f"{OPEN} --bind-to socket", "--bind-to socket is not carried over"),
-        (f"{OPEN} --map-by socket", "--map-by socket is not carried over"),
+        (f"{OPEN} --map-by ppr:1:socket", "--map-by ppr:1:socket is not carried over"),
+        (f"{OPEN} --map-by socket --bind-to core", "--map-by socket is not carried over"),
+        (f"{OPEN} --map-by socket --oversubscribe", "--map-by socket is not carried over"),
         (f"{OPEN} --map-by slot:PE=23", "--map-by slot:PE=23 is not carried over"),
         (f"{OPEN} --map-by socket:PE=24", "--map-by socket:PE=24 is not carried over"),
         (f"{OPEN} --oversubscribe --map-by slot:PE=24", "--map-by slot:PE=24 is not carried over"),
@@ -163,12 +167,20 @@ def test_what_an_mpi_would_bind_by_itself_is_named(line: str, noted: bool) -> No
     assert ("Open MPI binds ranks by itself" in said(on_cpus(line))) == noted
 
 
-@pytest.mark.parametrize("value", ["omp", "auto", "[55,aa]", "8:scatter"])
+@pytest.mark.parametrize("value", ["auto", "[55,aa]", "8:scatter", "core"])
 def test_intels_other_ways_to_pin_stay_variables(value: str) -> None:
     found = spec(on_cpus(f"I_MPI_PIN_DOMAIN={value} {INTEL}"))
 
     assert "binding" not in found["mpi"]
     assert {"name": "I_MPI_PIN_DOMAIN", "value": value} in found["env"]
+
+
+@pytest.mark.parametrize(("value", "written"), [("omp", "23"), ("omp:scatter", "23:scatter")])
+def test_intels_domain_by_threads_is_their_number(value: str, written: str) -> None:
+    line = on_cpus(f"I_MPI_PIN_DOMAIN={value} {INTEL}")
+
+    assert {"name": "I_MPI_PIN_DOMAIN", "value": written} in spec(line)["env"]
+    assert "I_MPI_PIN_DOMAIN: omp is 23 here" in said(line)
 
 
 @pytest.mark.parametrize(
