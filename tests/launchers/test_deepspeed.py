@@ -11,7 +11,6 @@ pytestmark = pytest.mark.torch
 # A line, and the numbers of the devices that its processes get.
 LINES = {
     "deepspeed --include localhost:2,0": (0, 2),
-    "CUDA_VISIBLE_DEVICES=2,0 deepspeed": (0, 2),
     "CUDA_VISIBLE_DEVICES=3,1 deepspeed --num_gpus 2": (0, 1),
 }
 
