@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machines import Box, devices, script, uuid
+from entrypoint.packages import environment, lay_out, torch
 from k8sel import brought, zipapp
 from k8sel.stripped import stripped
 
@@ -74,6 +75,19 @@ def test_it_runs_on(version: str, nvml_box: Box) -> None:
     assert end.receipt["python"].startswith(f"{version}.")
     stopped = nvml_box.start(expect=devices(0, count=4), python=PYTHONS[version])
     assert (stopped.status, stopped.out) == (78, "")
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_what_only_some_jobs_import_runs_on(version: str, box: Box, tmp_path: Path) -> None:
+    site = environment(tmp_path / "venv", "torch-2.8.0", "oneccl_bind_pt-2.8.0+cpu")
+    torch(site)
+    lay_out(site, {"oneccl_bindings_for_pytorch/env/setvars.sh": "export FOUND=1"})
+    command = ("--", f"{tmp_path}/venv/bin/python")
+    expect = {"accelerator": "cpu", "devices": [], "backend": "ccl"}
+    path = {"PATH": "/usr/bin:/bin"}
+    assert box.start(*command, expect=expect, env=path, python=PYTHONS[version]).env["FOUND"] == "1"
+    end = box.start(*command, expect={**expect, "backend": "mpi"}, env=path, python=PYTHONS[version])
+    assert "backend mpi needs a torch that was built with MPI" in end.message
 
 
 def test_an_older_python_says_so(box: Box) -> None:
