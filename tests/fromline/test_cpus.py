@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sel.backends import BACKENDS
 from k8sel.fromline import Asked, convert
+from k8sel.fromline.dropped import TABLE
 
 SOURCED = "$(python -c 'from oneccl_bindings_for_pytorch import cwd; print(cwd)')"
 
@@ -245,3 +247,13 @@ def test_variables_of_another_mpi_may_be_left_over() -> None:
 
     assert found["mpi"] == {"implementation": "MPICH"}
     assert found["env"] == [{"name": "I_MPI_PIN_DOMAIN", "value": "socket"}]
+
+
+def test_the_versions_that_are_named_are_those_that_the_entrypoint_compares() -> None:
+    rows = {(row.option, row.value): row.message for row in TABLE if row.value}
+    ccl, xccl = BACKENDS["ccl"].until, BACKENDS["xccl"].since
+
+    assert f"transformers {ccl['transformers']} was the last" in rows["--ddp_backend", "ccl"]
+    assert f"accelerate {ccl['accelerate']} was the last" in rows["--backend", "ccl"]
+    assert f"transformers {xccl['transformers']} is the first" in rows["--ddp_backend", "xccl"]
+    assert all(f"torch {ccl['torch']}" in message for (_, value), message in rows.items() if value == "ccl")
