@@ -10,7 +10,7 @@ import pytest
 
 from cluster.client import Cluster
 from e2e.jobs import apply_and_wait, checked_out, job, terminated
-from e2e.test_mpis import with_mpi
+from e2e.test_mpis import variables, with_mpi
 
 pytestmark = pytest.mark.cluster
 
@@ -32,6 +32,11 @@ INTEL: dict[str, Any] = {"launcher": "mpirun", "nodes": 2, "mpi": {"implementati
 TORCHRUN: dict[str, Any] = {"launcher": "torchrun", "processesPerNode": 2}
 CASES = {
     "no mpirun": Case(spec=INTEL, message="mpiexec.hydra is not in the image, or cannot be executed"),
+    "another mpirun": Case(
+        spec=INTEL,
+        image="MPICH",
+        message="mpi.implementation is Intel, and mpiexec.hydra is MPICH's (HYDRA build details:)",
+    ),
     "no torchrun": Case(spec=TORCHRUN, env={"PATH": "/usr/bin:/bin"}, message="torchrun is not in the image"),
     "no ccl in torch, by mpirun": Case(
         spec={**INTEL, "command": [*TRAIN, "--ddp_backend", "ccl"]},
@@ -65,5 +70,4 @@ def test_the_entrypoint_says_what_is_wrong(cluster: Cluster, namespace: str, mpi
 
 def plain(env: dict[str, str] | None) -> dict[str, Any]:
     """The fields of a job in the image as it is."""
-    variables = [{"name": name, "value": value} for name, value in (env or {}).items()]
-    return {"accelerator": {"type": "cpu"}, "command": TRAIN, "env": variables}
+    return {"accelerator": {"type": "cpu"}, "command": TRAIN, **variables(env or {})}
