@@ -111,7 +111,7 @@ VALUES: dict[str, Strategy] = {
     ),
     "backend": st.sampled_from([*BACKENDS]),
     "workers": st.integers(1, 3),
-    "workerAffinity": st.sampled_from(["auto", "0", "0,24", "0-3", "08,5-4"]),
+    "workerAffinity": st.sampled_from(["auto", "0", "0,24", "0-3", "010-9,3-1"]),
     "provider": st.sampled_from(["tcp", "verbs;ofi_rxm"]),
     "interface": st.sampled_from(["eth0", "ib0.8001"]),
     "resources": st.dictionaries(
@@ -176,11 +176,19 @@ def _by_oneccl() -> Strategy:
         "accelerator": st.just({"type": kind}),
         "launcher": st.sampled_from(["mpirun", *LAUNCHERS]),
         "backend": st.sampled_from([name for name, row in BACKENDS.items() if row.oneccl and kind in row.accelerators]),
-        "ccl": _typed(inspect.type_info(Ccl)),
+        "ccl": _whole(Ccl),
         "cpu": st.fixed_dictionaries({"threadsPerProcess": st.integers(1, 64)}),
-        "mpi": _typed(inspect.type_info(Mpi)),
+        "mpi": _whole(Mpi),
+        "securityContext": VALUES["securityContext"],
     }
     return st.fixed_dictionaries(fields)
+
+
+def _whole(model: type[Ccl | Mpi]) -> Strategy:
+    """Mappings with all fields of a model, of which each is optional."""
+    info = inspect.type_info(model)
+    assert isinstance(info, inspect.StructType)
+    return st.fixed_dictionaries({f.encode_name: _field(f.encode_name, f.type) | st.none() for f in info.fields})
 
 
 def _model(info: inspect.StructType) -> Strategy:

@@ -64,6 +64,24 @@ def test_a_changed_template_is_a_difference(
         assert comparable(renderer.render(MPI_JOB)) != comparable(rendered(MPI_JOB))
 
 
+@pytest.mark.parametrize(
+    "rights",
+    [
+        {"privileged": True},
+        {"capabilities": {"add": ["ALL"]}},
+        {"capabilities": {"add": ["SYS_NICE"]}},
+        {"seccompProfile": {"type": "Unconfined"}},
+    ],
+    ids=str,
+)
+def test_a_binding_that_the_container_may_do_is_the_same_job(rights: dict[str, Any], renderer: Renderer) -> None:
+    job = yaml.safe_load(MPI_JOB)
+    job["spec"] |= {"mpi": {"implementation": "MPICH", "binding": "socket"}, "securityContext": rights}
+    text = yamlio.dump([job])
+
+    assert comparable(renderer.render(text)) == comparable(rendered(text))
+
+
 def test_a_job_without_a_name_has_the_releases(renderer: Renderer) -> None:
     named = yaml.safe_load(MPI_JOB)
     name = named["metadata"].pop("name")
