@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from types import FrameType
 
+from k8sel.entrypoint.machine import read
 from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.stop import Stop
 
@@ -76,6 +77,7 @@ def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
     reader waiting.
     """
     with _memory() as output, _memory() as errors:
+        before = _adopted()
         _children[:] = [None]
         try:
             child = subprocess.Popen(
@@ -88,6 +90,7 @@ def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
         if _asked:
             _end(_asked[0], None)
         status = _wait(child, seconds)
+        _leave_none(before)
         return Ended(status, _bytes(output), _bytes(errors).decode(errors="replace"), seconds)
 
 
@@ -101,6 +104,25 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
         return None
     finally:
         _children.clear()
+
+
+def _leave_none(before: set[int]) -> None:
+    """Ends what the child has left behind, where that is ours now: as pid 1, we get it.
+
+    The program that this process becomes would wait for it, too: hydra takes the end of any child for that of one of
+    its own (src/pm/hydra/lib/tools/bootstrap/utils/bscu_wait.c), and an ssh that is late for a node then ends the job.
+    """
+    while left := _adopted() - before:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        for pid in left:
+            os.waitpid(pid, 0)
+
+
+def _adopted() -> set[int]:
+    """This process's children, dead ones among them; none where the kernel does not list them."""
+    own = os.getpid()
+    return {int(pid) for pid in read(f"/proc/{own}/task/{own}/children").split()}
 
 
 def _memory() -> IO[bytes]:

@@ -243,3 +243,41 @@ def test_a_real_mpirun(count: int, nvml_box: Box, mpirun: str) -> None:
     else:
         assert (end.status, end.out) == (78, "")
         assert "4 cuda devices expected, 3 found" in end.message
+
+
+# What hydra's mpiexec does (src/pm/hydra/lib/tools/bootstrap/utils/bscu_wait.c): it waits for any child, and takes its
+# end for that of one of its own.
+WAITS = """
+import os, time
+end = time.monotonic() + 3
+try:
+    while time.monotonic() < end:
+        if any(os.waitpid(-1, os.WNOHANG)):
+            print("another's child")
+        time.sleep(0.05)
+except ChildProcessError:
+    pass
+print("waited")
+"""
+
+
+def test_what_a_probe_leaves_behind_is_no_child_of_the_real_mpirun(box: Box, tmp_path: Path) -> None:
+    """As pid 1 it would be: an ssh to the second node when the first one's has failed."""
+    probe = script(
+        tmp_path / "mpirun",
+        f"[ -e {tmp_path}/tried ] || {{ touch {tmp_path}/tried; (setsid sleep 1; exit 255) & exit 255; }}\n"
+        f"echo '{report('w-0')}'",
+    )
+    expect = devices(0, launcher="mpirun", probe=[probe])
+    adopt = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1); os.execv(sys.argv[1], sys.argv[1:])"
+    entry = [sys.executable, "-I", "-S", str(box.entrypoint / "entrypoint.pyz"), "gate", "--"]
+    done = subprocess.run(
+        [sys.executable, "-c", adopt, *entry, sys.executable, "-c", WAITS],
+        env=box.environ(expect, {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "waited\n"), done.stderr
+    assert "reached no node" in done.stderr
