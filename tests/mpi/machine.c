@@ -1,11 +1,13 @@
 /* A machine of $MACHINE_CPUS CPUs, to preload: any process can be bound to any of them.
  *
  * What a process is bound to stands in $MACHINE_BOUND/PID, and outlives exec as the kernel's own record does. hwloc asks
- * the C library, Intel MPI's reader of CPUs makes the system calls itself.
+ * the C library, Intel MPI's reader of CPUs makes the system calls itself. A thread that is bound is told that it is, as the
+ * last one of its process that was: oneCCL looks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,4 +69,34 @@ long sysconf(int name)
     long (*real)(int);
     *(void **)&real = dlsym(RTLD_NEXT, "sysconf");
     return name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF ? atoi(getenv("MACHINE_CPUS")) : real(name);
+}
+
+static cpu_set_t told[64];
+
+static int tell(size_t size, const cpu_set_t *mask)
+{
+    memset(told, 0, sizeof told);
+    memcpy(told, mask, size < sizeof told ? size : sizeof told);
+    return 0;
+}
+
+int pthread_attr_setaffinity_np(pthread_attr_t *attributes, size_t size, const cpu_set_t *mask)
+{
+    (void)attributes;
+    return tell(size, mask);
+}
+
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *mask)
+{
+    (void)thread;
+    return tell(size, mask);
+}
+
+int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *mask)
+{
+    (void)thread;
+    if (!CPU_COUNT_S(sizeof told, told)) return sched_getaffinity(0, size, mask) ? errno : 0;
+    memset(mask, 0, size);
+    memcpy(mask, told, size < sizeof told ? size : sizeof told);
+    return 0;
 }

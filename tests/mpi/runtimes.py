@@ -81,6 +81,7 @@ class Runtime:
             input=self.job(*command, **spec),
             capture_output=True,
             text=True,
+            errors="replace",  # oneCCL's log has other bytes under MPICH
             check=False,
             env={**self.env, **(shell or {})},
             cwd=ROOT,
