@@ -168,7 +168,7 @@ class Ccl(_Model, frozen=True, kw_only=True):
     transport: (
         Annotated[
             Literal["mpi", "ofi"],
-            Meta(description="CCL_ATL_TRANSPORT; default: mpi by mpirun, ofi by torchrun."),
+            Meta(description="CCL_ATL_TRANSPORT; default: mpi by mpirun of Intel MPI and MPICH, else ofi."),
         ]
         | None
     ) = None
