@@ -38,6 +38,11 @@ CASES = {
         message="mpi.implementation is Intel, and mpiexec.hydra is MPICH's (HYDRA build details:)",
     ),
     "no torchrun": Case(spec=TORCHRUN, env={"PATH": "/usr/bin:/bin"}, message="torchrun is not in the image"),
+    "no deepspeed": Case(
+        spec={**TORCHRUN, "launcher": "deepspeed"},
+        env={"PYTHONPATH": "/opt/torch"},
+        message="deepspeed is not installed beside torch 2.15.0: pip install deepspeed",
+    ),
     "no ccl in torch, by mpirun": Case(
         spec={**INTEL, "command": [*TRAIN, "--ddp_backend", "ccl"]},
         image="Intel",
