@@ -114,14 +114,14 @@ exec python3 /mpi-programs/reduce.py {library}
 """
 ONE_THREAD: dict[str, Any] = {"cpu": {"threadsPerProcess": 1}}
 CASES = {
-    "one node, cores": Case(
+    "one node, cores, not as root": Case(
         nodes=1,
         processes=2,
         runtime="Intel",
         cpus=lambda local: CORES[local],
         threads="1",
         mpi={"binding": "core"},
-        spec=ONE_THREAD,
+        spec={**ONE_THREAD, "podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1000, "runAsNonRoot": True}},
     ),
     "two nodes, sockets, by oneAPI's script": Case(
         nodes=2,
@@ -172,6 +172,7 @@ def test_the_ranks_of_all_nodes_add_up_where_they_were_bound(
     seen_at, oneapi = tmp_path / "seen", tmp_path / "oneapi"
     for folder in (seen_at, oneapi):
         folder.mkdir()
+        folder.chmod(0o777)  # whoever the job runs as
     if case.env is None:
         (oneapi / "setvars.sh").write_text(SETVARS)
     folders = {"/mpi": runtime.folder, "/mpi-programs": MPI_PROGRAMS, "/seen": seen_at, "/opt/intel/oneapi": oneapi}
