@@ -15,6 +15,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 if TYPE_CHECKING:
     from typing import Iterable
 
+AFFINITY = "CCL_WORKER_AFFINITY"  # where these are bound to
 WORKERS = "CCL_WORKER_COUNT"  # threads that oneCCL starts in each process: uxlfoundation/oneCCL, env-variables.rst
 _MOST = 2**13  # CPUs of a machine: the most that Linux is built for, NR_CPUS of arch/x86/Kconfig
 
@@ -56,6 +57,21 @@ def workers(environ: dict[str, str]) -> int:
     return whole(environ.get(WORKERS, "")) or 0
 
 
+def for_workers(machine: Machine, own: Iterable[int], workers: int, local_rank: int, processes: int) -> str:
+    """CCL_WORKER_AFFINITY for a process that is bound to ``own``; empty: it is not, or nothing asks for workers.
+
+    By itself oneCCL takes the node's last CPUs, unless Intel MPI has bound the process (run with 2021.13.1).
+    Its list has a CPU for each worker of the node, of which a process reads its own part: so all parts are the same.
+    The last cores, and others for each process, because several may be bound to the same.
+    """
+    allowed = set(own)
+    if not workers or allowed >= _all(machine):
+        return ""
+    cores = _of_each_core(machine, allowed)
+    mine = [cores[-(1 + local_rank * workers + worker) % len(cores)] for worker in range(workers)]
+    return ",".join(str(cpu) for cpu in mine * processes)
+
+
 def usable(machine: Machine, allowed: Iterable[int]) -> int:
     """Cores with a CPU that is allowed and in the cpuset, no more than the quota rounded down; at least 1."""
     cpuset = _cpuset(machine)
@@ -81,17 +97,22 @@ def listed(cpu_list: str) -> list[range]:
 
 
 def _cores(machine: Machine, cpus: Iterable[int]) -> int:
-    """Cores that these CPUs are of; a CPU is one itself where the kernel does not say, or has switched threads off."""
+    """How many cores these CPUs are of."""
+    return len(_of_each_core(machine, cpus))
+
+
+def _of_each_core(machine: Machine, cpus: Iterable[int]) -> list[int]:
+    """One of these CPUs of each core; each is one itself where the kernel does not say, or has switched threads off."""
     left = set(cpus)
     if read(machine.sys, "devices/system/cpu/smt/active") == "0":
-        return len(left)
-    cores = 0
-    while left:
-        cpu = left.pop()
-        cores += 1
-        for siblings in listed(read(machine.sys, f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")):
-            left.difference_update(siblings[:_MOST])
-    return cores
+        return sorted(left)
+    found = []
+    for cpu in sorted(left):
+        if cpu in left:
+            found.append(cpu)
+            for siblings in listed(read(machine.sys, f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")):
+                left.difference_update(siblings[:_MOST])
+    return found
 
 
 def _all(machine: Machine) -> set[int]:

@@ -10,9 +10,12 @@ from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import replace
+from k8sel.entrypoint.record import TYPE_CHECKING, replace
 from k8sel.entrypoint.stop import Stop
 from k8sel.entrypoint.survey import Survey, settle, survey
+
+if TYPE_CHECKING:
+    from typing import Iterable
 
 
 def start_node(
@@ -57,7 +60,7 @@ def start_rank(
         raise Stop(
             [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
-    environ = {**environ, **each[0].variables, **rank, **_omp(environ, share)}
+    environ = {**_bound(machine, rank, share), **environ, **each[0].variables, **rank, **_omp(environ, share)}
     summary.write(replace(seen, libraries=found.versions), expectation, each, environ, share)
     return environ
 
@@ -84,8 +87,19 @@ def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], 
     workers, given = cpus.workers(environ), expectation.threads_per_process
     if given or environ.get("OMP_NUM_THREADS"):
         return Share(given or 1, None, workers)
-    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return cpus.share(machine, expectation.processes_per_node, own, workers, bound)
+    return cpus.share(machine, expectation.processes_per_node, _own(), workers, bound)
+
+
+def _own() -> Iterable[int]:
+    """CPUs that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+
+
+def _bound(machine: Machine, rank: dict[str, str], share: Share) -> dict[str, str]:
+    """Where oneCCL's workers compute, unless the user says it."""
+    local, processes = int(rank["LOCAL_RANK"]), int(rank["LOCAL_WORLD_SIZE"])
+    places = cpus.for_workers(machine, _own(), share.workers, local, processes)
+    return {cpus.AFFINITY: places} if places else {}
 
 
 def _omp(environ: dict[str, str], share: Share) -> dict[str, str]:

@@ -120,6 +120,25 @@ SOCKET = frozenset({*range(24), *range(48, 72)})  # the first one's
 NUMA = frozenset({*range(12), *range(48, 60)})  # a half of it
 QUOTA, CPUSET = "sys/fs/cgroup/cpu.max", "sys/fs/cgroup/cpuset.cpus.effective"
 
+
+# name: CPUs of this process, workers, (local rank, processes), and the list that oneCCL gets
+WORKERS: dict[str, tuple[frozenset[int], int, tuple[int, int], str]] = {
+    "not bound: oneCCL's own choice": (ALL, 1, (0, 2), ""),
+    "no worker": (SOCKET, 0, (0, 2), ""),
+    "the last core of its socket": (SOCKET, 1, (0, 2), "23,23"),
+    "another core for each process that may share the socket": (SOCKET, 1, (2, 4), "21,21,21,21"),
+    "several workers": (SOCKET, 2, (0, 2), "23,22,23,22"),
+    "several workers of the second": (SOCKET, 2, (1, 2), "21,20,21,20"),
+    "more than cores": (frozenset({5, 53}), 2, (1, 2), "5,5,5,5"),
+}
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_where_workers_of_a_bound_process_compute(tmp_path: Path, name: str) -> None:
+    own, workers, (local_rank, processes), expected = WORKERS[name]
+    assert cpus.for_workers(lay_out(tmp_path, TWO_XEONS), own, workers, local_rank, processes) == expected
+
+
 # name: files, CPUs of this process, whether a launcher may have bound it, processes, workers, (threads, cores)
 SHARES: dict[str, tuple[dict[str, str], frozenset[int], bool, int, int, tuple[int, int]]] = {
     "a process a socket": (TWO_XEONS, ALL, False, 2, 1, (23, 24)),

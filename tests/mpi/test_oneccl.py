@@ -67,18 +67,20 @@ def test_it_adds_up_by_what_each_mpi_needs(runtime: Runtime, oneccl: OneCcl, tmp
     assert [line for line in sorted(result.stdout.splitlines()) if line.startswith("rank ")] == SUM
 
 
-@pytest.mark.parametrize("affinity", ["auto", "47,95"])
-def test_workers_that_are_named_are_on_their_ranks_sockets(
-    runtime: Runtime, oneccl: OneCcl, affinity: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("ccl", "cpus"),
+    [({}, [46, 92]), ({"workerAffinity": "47,95"}, [47, 95]), ({"workers": 2}, [46, 90])],
+)
+def test_workers_are_on_their_ranks_sockets(
+    runtime: Runtime, oneccl: OneCcl, ccl: dict[str, Any], cpus: list[int], tmp_path: Path
 ) -> None:
-    """By itself, oneCCL takes the last CPUs of what Intel MPI has bound a rank to, of the node under another MPI."""
+    """The first worker of each rank. By itself, oneCCL knows only what Intel MPI has bound a rank to."""
     place = placed(SOCKETS, built(tmp_path), tmp_path)
-    ccl = {"workerAffinity": affinity}
     result = oneccl.run(runtime, tmp_path, **place.run, mpi={"binding": "socket"}, ccl=ccl)
     assert result.returncode == 0, result.stderr
-    own = affinity != "auto" or runtime.implementation == "Intel"
-    assert _workers(result.stdout) == {"0": 47 if own else 95, "1": 95 if own else 94}
-    assert "OMP_NUM_THREADS=23 on 24 cores, 1 for oneCCL" in result.stderr
+    assert _workers(result.stdout) == {str(rank): cpu for rank, cpu in enumerate(cpus)}
+    workers = ccl.get("workers", 1)
+    assert f"OMP_NUM_THREADS={24 - workers} on 24 cores, {workers} for oneCCL" in result.stderr
 
 
 def _workers(log: str) -> dict[str, int]:
