@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import UNSET
 
+from k8sel.env import of_its_pod
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.launchers import LAUNCHERS
 from k8sel.plan import Devices
@@ -98,12 +99,14 @@ def _uncounted(spec: Spec, devices: Devices) -> Iterator[Problem]:
 
 
 def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    for number, variable in enumerate(spec.env if spec.launcher == "mpirun" else ()):
-        if variable.value_from is not UNSET and {"fieldRef", "resourceFieldRef"} & set(variable.value_from):
+    """The entrypoint reads it in each rank's own container; nothing else does."""
+    alone = spec.launcher == "mpirun" and spec.entrypoint.mode == "none"
+    for number, variable in enumerate(spec.env if alone else ()):
+        if variable.value_from is not UNSET and of_its_pod(variable):
             yield _warning(
                 ("env", number, "valueFrom"),
                 f"the ranks get {variable.name} as it is in the launcher's pod, not in their own",
-                "have the program find it out",
+                "mode: configMap, or have the program find it out",
             )
 
 

@@ -12,6 +12,8 @@ from k8sel.spec import EnvVar
 
 Entry = Mapping[str, Any]
 _REFERENCE = r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)"
+_REFERRING = 2  # behind constants, and what is read elsewhere
+_POD_FIELDS = frozenset(("fieldRef", "resourceFieldRef"))
 _EXPANDED = r"\$\$|\$\(([^)]*)\)"
 
 
@@ -60,6 +62,12 @@ def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(last.values(), key=_rank))
 
 
+def of_its_pod(variable: EnvVar) -> bool:
+    """Whether each pod may have a value of its own: a field of the pod, or what refers to other variables."""
+    entry = _entry(variable)
+    return _rank(entry) == _REFERRING or not _POD_FIELDS.isdisjoint(entry.get("valueFrom", ()))
+
+
 def _entry(variable: EnvVar) -> Entry:
     if variable.value_from is not UNSET:
         return {"name": variable.name, "valueFrom": variable.value_from}
@@ -69,7 +77,7 @@ def _entry(variable: EnvVar) -> Entry:
 def _rank(entry: Entry) -> int:
     if "valueFrom" in entry:
         return 1
-    return 2 if re.search(_REFERENCE, entry["value"].replace("$$", "")) else 0
+    return _REFERRING if re.search(_REFERENCE, entry["value"].replace("$$", "")) else 0
 
 
 def _expanded(match: re.Match[str], values: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from k8sel import backends, pod
 from k8sel.defaults import is_root
 from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
+from k8sel.env import of_its_pod
 from k8sel.launchers import MPIS, Mpi
 from k8sel.plan import Argv, Devices, MpiPlan
 from k8sel.spec import Spec
@@ -89,7 +90,7 @@ def _mpirun(spec: Spec, door: str, per_node: int, binding: str, settled: Mapping
         *(mpi.count, str(nodes * per_node)),
         *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
         *(_ssh_flag(mpi, spec) if door == "kubernetes" else ()),
-        *_exports(mpi, spec),
+        *_exports(mpi, spec, door),
         *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
     )
 
@@ -103,10 +104,13 @@ def _cores(spec: Spec) -> int:
     return (spec.cpu.threads_per_process or 1) + (spec.ccl.workers or 0)
 
 
-def _exports(mpi: Mpi, spec: Spec) -> Argv:
-    expected = () if spec.entrypoint.mode == "none" else (VARIABLE,)
+def _exports(mpi: Mpi, spec: Spec, door: str) -> Argv:
+    """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
+    entrypoint = spec.entrypoint.mode != "none"
+    expected = (VARIABLE,) if entrypoint else ()
     own = (*expected, "MASTER_ADDR", *CONSTANTS, *backends.variables(spec))
-    names = dict.fromkeys((*own, *(variable.name for variable in spec.env)))
+    left = door == "kubernetes" and entrypoint
+    names = dict.fromkeys((*own, *(each.name for each in spec.env if not (left and of_its_pod(each)))))
     if mpi.export_list:
         return (mpi.export, ",".join(names))
     return tuple(word for name in names for word in (mpi.export, name))

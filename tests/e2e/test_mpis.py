@@ -112,6 +112,11 @@ RANK = """
 python3 /mpi-programs/show.py /seen && stat -c "kept %a" /dev/shm/k8sel.environ || exit
 exec python3 /mpi-programs/reduce.py {library}
 """
+# A field of the pod's own, and a value that is made of it.
+OF_THE_POD = [
+    {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    {"name": "URL", "value": "tcp://$(POD)"},
+]
 ONE_THREAD: dict[str, Any] = {"cpu": {"threadsPerProcess": 1}}
 CASES = {
     "one node, cores, not as root": Case(
@@ -176,11 +181,12 @@ def test_the_ranks_of_all_nodes_add_up_where_they_were_bound(
     if case.env is None:
         (oneapi / "setvars.sh").write_text(SETVARS)
     folders = {"/mpi": runtime.folder, "/mpi-programs": MPI_PROGRAMS, "/seen": seen_at, "/opt/intel/oneapi": oneapi}
+    given = with_mpi(runtime.folder, case.env)
     spec = {
-        **with_mpi(runtime.folder, case.env),
+        **given,
         **mounted(folders),
-        **({"env": []} if case.env is None else {}),
         **case.spec,
+        "env": [*(given["env"] if case.env is not None else ()), *OF_THE_POD],
         "nodes": case.nodes,
         "processesPerNode": case.processes,
         "mpi": {"implementation": runtime.implementation, **case.mpi},
@@ -199,6 +205,7 @@ def test_the_ranks_of_all_nodes_add_up_where_they_were_bound(
     assert [each["cpus"] for each in seen] == [case.cpus(local) for _, local in ranks]
     # Of the worker's container, not of the launcher's, though no name of them stands in mpirun's command.
     assert [each["env"]["HOSTNAME"] for each in seen] == [each["host"] for each in seen]
+    assert [each["env"]["URL"] for each in seen] == [f"tcp://{each['host']}" for each in seen]
     assert {each["env"]["K_MPI_JOB_ROLE"] for each in seen} == {"worker"}
     assert log.count("kept 600\n") == size
     if case.threads:

@@ -180,6 +180,18 @@ def test_on_this_machine_there_is_neither_hostfile_nor_ssh(implementation: str) 
 
 
 @pytest.mark.parametrize("implementation", MPIS)
+@pytest.mark.parametrize(("mode", "sent"), [("configMap", ["SAME"]), ("none", ["IP", "SAME", "URL"])])
+def test_what_differs_from_pod_to_pod_is_not_the_launcher_pods(implementation: str, mode: str, sent: list[str]) -> None:
+    own = {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    variables = [own, {"name": "SAME", "value": "$$(IP)"}, {"name": "URL", "value": "tcp://$(IP)"}]
+    settings = {"launcher": "mpirun", "mpi": {"implementation": implementation}, "entrypoint": {"mode": mode}}
+    launch = plan(CUDA, "kubernetes", env=variables, **settings).launch
+    words = {part for word in launch for part in word.split(",")}
+
+    assert sorted(words & {"IP", "SAME", "URL"}) == sent
+
+
+@pytest.mark.parametrize("implementation", MPIS)
 def test_the_gate_probes_each_node_once(implementation: str) -> None:
     job_plan = plan(CUDA, launcher="mpirun", nodes=3, mpi={"implementation": implementation})
     probe, row = job_plan.expectation.probe, MPIS[implementation]

@@ -52,13 +52,24 @@
 {{- $entry := get $last . -}}
 {{- if hasKey $entry "valueFrom" -}}
 {{- $read = append $read $entry -}}
-{{- else if regexMatch `\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)` (replace "$$" "" $entry.value) -}}
+{{- else if include "k8sel.refers" $entry.value -}}
 {{- $referring = append $referring $entry -}}
 {{- else -}}
 {{- $constants = append $constants $entry -}}
 {{- end -}}
 {{- end -}}
 {{- concat $constants $read $referring | default list | toJson -}}
+{{- end -}}
+
+{{/* Not empty where a value refers to other variables. */}}
+{{- define "k8sel.refers" -}}
+{{- if regexMatch `\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)` (replace "$$" "" .) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Not empty where each pod may have a value of its own. */}}
+{{- define "k8sel.ofItsPod" -}}
+{{- $from := default dict .valueFrom -}}
+{{- if or (hasKey $from "fieldRef") (hasKey $from "resourceFieldRef") (include "k8sel.refers" (default "" .value)) }}yes{{ end -}}
 {{- end -}}
 
 {{/* The job's variables, then others, and what the entrypoint is told. Takes the plan and the others. */}}

@@ -42,7 +42,10 @@
 {{- $names = append $names "MASTER_ADDR" -}}
 {{- range .facts.mpi.constants }}{{ $names = append $names .name }}{{ end -}}
 {{- range include "k8sel.ccl" . | mustFromJson }}{{ $names = append $names .name }}{{ end -}}
-{{- range .spec.env }}{{ $names = append $names .name }}{{ end -}}
+{{- $left := ne .spec.entrypoint.mode "none" -}}
+{{- range .spec.env -}}
+{{- if not (and $left (include "k8sel.ofItsPod" .)) }}{{ $names = append $names .name }}{{ end -}}
+{{- end -}}
 {{- $mpi := .mpi -}}
 {{- if $mpi.exportList -}}
 {{- list $mpi.export (uniq $names | join ",") | toJson -}}
