@@ -82,6 +82,17 @@ def test_a_binding_that_the_container_may_do_is_the_same_job(rights: dict[str, A
     assert comparable(renderer.render(text)) == comparable(rendered(text))
 
 
+@pytest.mark.parametrize("mode", ["configMap", "none"])
+def test_variables_that_differ_from_pod_to_pod_are_the_same_job(mode: str, renderer: Renderer) -> None:
+    job = yaml.safe_load(MPI_JOB)
+    own = {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    variables = [own, {"name": "SAME", "value": "$$(IP)"}, {"name": "URL", "value": "tcp://$(IP)"}]
+    job["spec"] |= {"env": variables, "entrypoint": {"mode": mode}}
+    text = yamlio.dump([job])
+
+    assert comparable(renderer.render(text)) == comparable(rendered(text))
+
+
 def test_a_job_without_a_name_has_the_releases(renderer: Renderer) -> None:
     named = yaml.safe_load(MPI_JOB)
     name = named["metadata"].pop("name")
