@@ -56,7 +56,7 @@ def gpu_run(tmp_path: Path, library: Path, minors: str, mig: str = "Disabled", *
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", str(HERE)]
     done = subprocess.run(command, env={**own, **machine, **env}, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    return done.returncode, done.stdout + done.stderr
 
 
 def _compile(source: Path, library: Path) -> None:

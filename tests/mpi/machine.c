@@ -1,8 +1,8 @@
 /* A machine of $MACHINE_CPUS CPUs, to preload: any process can be bound to any of them.
  *
  * What a process is bound to stands in $MACHINE_BOUND/PID, and outlives exec as the kernel's own record does. hwloc asks
- * the C library, Intel MPI's reader of CPUs makes the system calls itself. A thread that is bound is told that it is, as the
- * last one of its process that was: oneCCL looks.
+ * the C library, Intel MPI's reader of CPUs makes the system calls itself. A thread that is bound is told to what, or to what
+ * the last thread was made for: oneCCL looks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -71,32 +71,54 @@ long sysconf(int name)
     return name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF ? atoi(getenv("MACHINE_CPUS")) : real(name);
 }
 
-static cpu_set_t told[64];
+#define MOST 64 /* threads that are bound, and the sets of CPUs that one mask can hold */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_t thread;
+    cpu_set_t cpus[MOST];
+} bound[MOST + 1]; /* the first is of the thread that is made next */
+static int known = 0;
 
-static int tell(size_t size, const cpu_set_t *mask)
+/* The thread's place, the first where it was never bound by itself. */
+static int place(pthread_t thread)
 {
-    memset(told, 0, sizeof told);
-    memcpy(told, mask, size < sizeof told ? size : sizeof told);
+    for (int at = 1; at <= known; at++)
+        if (pthread_equal(bound[at].thread, thread)) return at;
     return 0;
+}
+
+static void keep(int at, size_t size, const cpu_set_t *mask)
+{
+    memset(bound[at].cpus, 0, sizeof bound[at].cpus);
+    memcpy(bound[at].cpus, mask, size < sizeof bound[at].cpus ? size : sizeof bound[at].cpus);
 }
 
 int pthread_attr_setaffinity_np(pthread_attr_t *attributes, size_t size, const cpu_set_t *mask)
 {
     (void)attributes;
-    return tell(size, mask);
+    pthread_mutex_lock(&lock);
+    keep(0, size, mask);
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *mask)
 {
-    (void)thread;
-    return tell(size, mask);
+    pthread_mutex_lock(&lock);
+    int at = place(thread);
+    if (!at && known < MOST) bound[at = ++known].thread = thread;
+    if (at) keep(at, size, mask);
+    pthread_mutex_unlock(&lock);
+    return at ? 0 : ENOMEM;
 }
 
 int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *mask)
 {
-    (void)thread;
-    if (!CPU_COUNT_S(sizeof told, told)) return sched_getaffinity(0, size, mask) ? errno : 0;
+    pthread_mutex_lock(&lock);
+    cpu_set_t *cpus = bound[place(thread)].cpus;
+    int told = CPU_COUNT_S(sizeof bound->cpus, cpus);
     memset(mask, 0, size);
-    memcpy(mask, told, size < sizeof told ? size : sizeof told);
-    return 0;
+    memcpy(mask, cpus, size < sizeof bound->cpus ? size : sizeof bound->cpus);
+    pthread_mutex_unlock(&lock);
+    return !told && sched_getaffinity(0, size, mask) ? errno : 0;
 }
