@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from mpi.runtimes import PROGRAMS as MPI_PROGRAMS
-from mpi.runtimes import installed, shown
+from mpi.runtimes import Runtime, installed, shown
 
 from cluster.client import Cluster
 from e2e.jobs import PROGRAMS, apply_and_wait, job, trained
@@ -168,6 +168,20 @@ CASES = {
 }
 
 
+def spec_of(case: Case, runtime: Runtime, folders: dict[str, Path]) -> dict[str, Any]:
+    given = with_mpi(runtime.folder, case.env)
+    return {
+        **given,
+        **mounted(folders),
+        **case.spec,
+        "env": [*(given["env"] if case.env is not None else ()), *OF_THE_POD],
+        "nodes": case.nodes,
+        "processesPerNode": case.processes,
+        "mpi": {"implementation": runtime.implementation, **case.mpi},
+        "command": ["sh", "-c", RANK.format(library=runtime.library)],
+    }
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_ranks_of_all_nodes_add_up_where_they_were_bound(
     cluster: Cluster, namespace: str, mpis: Path, tmp_path: Path, name: str
@@ -181,18 +195,8 @@ def test_the_ranks_of_all_nodes_add_up_where_they_were_bound(
     if case.env is None:
         (oneapi / "setvars.sh").write_text(SETVARS)
     folders = {"/mpi": runtime.folder, "/mpi-programs": MPI_PROGRAMS, "/seen": seen_at, "/opt/intel/oneapi": oneapi}
-    given = with_mpi(runtime.folder, case.env)
-    spec = {
-        **given,
-        **mounted(folders),
-        **case.spec,
-        "env": [*(given["env"] if case.env is not None else ()), *OF_THE_POD],
-        "nodes": case.nodes,
-        "processesPerNode": case.processes,
-        "mpi": {"implementation": runtime.implementation, **case.mpi},
-        "command": ["sh", "-c", RANK.format(library=runtime.library)],
-    }
-    applied = apply_and_wait(cluster, namespace, job("bound", cluster, **spec), timeout=90)
+    file = job("bound", cluster, **spec_of(case, runtime, folders))
+    applied = apply_and_wait(cluster, namespace, file, timeout=90)
     log = cluster.k8sel("logs", "--no-follow", "bound", "-n", namespace).stdout
     assert applied.returncode == 0, applied.stderr + log
 
