@@ -68,7 +68,7 @@ HERE = frozenset(
         *("template", "completions", "parallelism", "completionMode", "nprocPerNode", "slotsPerWorker"),
         *("runLauncherAsWorker", "launcherCreationPolicy", "pytorchReplicaSpecs", "mpiReplicaSpecs"),
         *("generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields"),
-        *("selector"),
+        "selector",
     )
 )
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -141,6 +141,13 @@ def test_what_a_job_file_does_not_say_is_named(case: str, old: str, new: str, wo
     assert words in said(text)
 
 
+def test_the_selector_that_a_cluster_writes_is_not_reported() -> None:
+    """As `kubectl get job -o yaml` prints it; a name of one letter is reported like any other."""
+    text = manifest("job-not-indexed").replace("  completions: 4\n", "  completions: 4\n  selector: {}\n  s: 1\n", 1)
+
+    assert re.findall(r"(spec\.\S+) is not carried over", said(text)) == ["spec.s"]
+
+
 @pytest.mark.parametrize(
     ("case", "old", "new", "words"),
     [
