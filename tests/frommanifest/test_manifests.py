@@ -110,6 +110,7 @@ def test_a_pytorch_job_is_all_there() -> None:
             "spec:\n  elasticPolicy: {minReplicas: 1}\n  nproc",
             "elasticPolicy is not",
         ),
+        ("no-shared-memory", "spec:\n  nproc", "spec:\n  labels: {}\n  nproc", "spec.labels is not"),
         (
             "no-shared-memory",
             "          containers:",
