@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
 sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
 
-from k8sel import accelerators, backends, brought, defaults, launch, launchers, mpi, names, pod
+from k8sel import accelerators, backends, brought, defaults, fields, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
 from k8sel.rules import common, quantity, shapes
@@ -127,6 +127,7 @@ def facts() -> dict[str, Any]:
             "managedBy": names.LABEL_MANAGED_BY,
             "manager": names.MANAGER,
             "jobFile": names.ANNOTATION_JOB_FILE,
+            "queue": names.LABEL_QUEUE,
         },
         "launchers": {
             name: {"targets": row.targets, "perDevice": row.per_device, "ccl": dict(row.ccl)}
@@ -148,6 +149,7 @@ def facts() -> dict[str, Any]:
             "sharedMemory": podspec.SHARED_MEMORY,
             "entrypoint": podspec.ENTRYPOINT,
         },
+        "copied": {place: fields.copied(place) for place in ("pod", "container")},
         "mpi": _mpi(),
         "refusals": _refusals(),
     }
