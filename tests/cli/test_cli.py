@@ -49,7 +49,7 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_help_lists_exactly_these_commands() -> None:
-    from k8sel.cli import COMMANDS as KNOWN
+    from k8sel.cli.main import COMMANDS as KNOWN
 
     assert sorted(KNOWN) == sorted(COMMANDS)
     listed = k8sel("--help").stdout.split("Commands:")[1]
@@ -236,7 +236,7 @@ def test_a_fault_of_k8sel_is_reported_without_the_text_of_the_exception() -> Non
         "import sys, k8sel.cli\n"
         "def fault(*_):\n"
         "    raise ValueError('Invalid header value Bearer s3cret-token')\n"
-        "k8sel.cli.read = fault\n"
+        "k8sel.cli.main.read = fault\n"
         "sys.argv = ['k8sel', 'validate', 'job.yaml']\n"
         "k8sel.cli.main()\n"
     )

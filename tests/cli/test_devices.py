@@ -13,7 +13,7 @@ import pytest
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
 

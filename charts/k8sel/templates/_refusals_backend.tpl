@@ -1,5 +1,5 @@
 {{/*
-torch.distributed's backend, and oneCCL: what fits the command, the devices and the launcher (k8sel/rules/backend.py).
+torch.distributed's backend, and oneCCL: what fits the command, the devices and the launcher (k8sel/jobfile/rules/backend.py).
 Each takes what those of _refusals.tpl take. That there is such a backend is the schema's to say.
 */}}
 
