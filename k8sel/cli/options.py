@@ -12,7 +12,7 @@ import typer
 from msgspec.structs import replace
 
 from k8sel.errors import Kind, Location, Problem, SpecError
-from k8sel.jobfile.rules.common import bare, did_you_mean, duplicate, not_supported
+from k8sel.wording import bare, did_you_mean, duplicate, not_supported
 
 if TYPE_CHECKING:
     from k8sel.jobfile.load import Job

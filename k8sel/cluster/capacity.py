@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from k8sel.errors import Problem
-from k8sel.jobfile.rules.common import warning
 from k8sel.planning.plan import Devices
+from k8sel.wording import warning
 
 _COUNT = ("spec", "accelerator", "count")
 _NODES = ("spec", "nodes")

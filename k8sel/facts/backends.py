@@ -1,16 +1,10 @@
-"""torch.distributed's backends: what is known of each, which one a command names, and the variables of oneCCL.
-
-Facts and where they are found in a job; what has to agree is k8sel.jobfile.rules.backend's.
-"""
+"""torch.distributed's backends: the facts of each, the backend that a command names, and the variables of oneCCL."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-
-from k8sel.facts.launchers import LAUNCHERS, MPIS
-from k8sel.jobfile.spec import Spec
 
 TABLE = Path(__file__).parent / "backends.json"
 
@@ -68,21 +62,3 @@ def uses_oneccl(name: str | None) -> bool:
     """Whether the backend called ``name`` communicates by oneCCL; an unknown one does not."""
     row = BACKENDS.get(name or "")
     return row is not None and row.oneccl
-
-
-def variables(spec: Spec) -> dict[str, str]:
-    """oneCCL's, of every process of a defaulted ``spec``, sorted; none where its backend does without."""
-    if not uses_oneccl(spec.backend):
-        return {}
-    return dict(sorted({**launcher_variables(spec), **given(spec)}.items()))
-
-
-def given(spec: Spec) -> dict[str, str]:
-    """The variables that the fields of ``ccl`` say."""
-    return {VARIABLES[field]: str(value) for field, value in msgspec.to_builtins(spec.ccl).items()}
-
-
-def launcher_variables(spec: Spec) -> Mapping[str, str]:
-    """Those that tell oneCCL how the processes are started, and what it can send by."""
-    mpi = MPIS.get(spec.mpi.implementation or "") if spec.launcher == "mpirun" else None
-    return mpi.ccl if mpi else LAUNCHERS[spec.launcher].ccl

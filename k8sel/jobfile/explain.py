@@ -19,11 +19,11 @@ from jsonschema.validators import extend
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
-from k8sel.jobfile.rules.common import bare, quote
 from k8sel.jobfile.schema import NULLABLE, Schema, schema
 from k8sel.jobfile.spec import API_VERSION, KIND, decode
 from k8sel.jobfile.validate import validate
 from k8sel.jobfile.yamlio import Document
+from k8sel.wording import bare, quote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k8sel.jobfile.rules.common import quote
+from k8sel.wording import nearest, quote, words
 
 TYPES = {
     "string": "a string",
@@ -100,24 +96,6 @@ def _as_scalar(value: object, text: str | None) -> dict[str, str]:
     if isinstance(value, float) and value.is_integer():
         hints |= {"integer": f"write {int(value)}"}
     return hints
-
-
-def words(command: str) -> Iterable[str]:
-    """A command line, or numbers, as items of a YAML list."""
-    if re.fullmatch(r"[0-9]+([\s,]+[0-9]+)*", command):
-        return re.findall("[0-9]+", command)
-    try:
-        found = shlex.split(command)
-    except ValueError:
-        found = command.split()
-    return (word if re.fullmatch(r"[A-Za-z][A-Za-z./]+", word) else json.dumps(word) for word in found)
-
-
-def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """The one of ``allowed`` that ``word`` was probably meant to be."""
-    by_lower = {name.lower(): name for name in allowed}
-    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[close[0]] if close else None
 
 
 def enum_hint(value: object, allowed: Sequence[str]) -> str:

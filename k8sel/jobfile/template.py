@@ -5,8 +5,8 @@ from __future__ import annotations
 from k8sel.errors import FieldPath, SpecError
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.launchers import LAUNCHERS
-from k8sel.jobfile.rules.common import did_you_mean, not_supported
 from k8sel.jobfile.spec import API_VERSION, KIND
+from k8sel.wording import did_you_mean, not_supported
 
 _HEAD = f"""\
 # A k8sel job file. Check it with `k8sel plan`, try it here with `k8sel run`, start it with `k8sel apply`.

@@ -19,8 +19,9 @@ from k8sel.jobfile.rules import (
     security,
     shapes,
 )
-from k8sel.jobfile.rules.common import Rule, not_supported
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import not_supported
 
 RULES: tuple[Rule, ...] = (
     *devices.RULES,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
-from k8sel.facts import backends
 from k8sel.facts.launchers import MPIS, Mpi
+from k8sel.jobfile import oneccl
 from k8sel.jobfile.defaults import is_root
 from k8sel.jobfile.spec import Spec
 from k8sel.planning import pod
@@ -109,7 +109,7 @@ def _exports(mpi: Mpi, spec: Spec, door: str) -> Argv:
     """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
     entrypoint = spec.entrypoint.mode != "none"
     expected = (VARIABLE,) if entrypoint else ()
-    own = (*expected, "MASTER_ADDR", *CONSTANTS, *backends.variables(spec))
+    own = (*expected, "MASTER_ADDR", *CONSTANTS, *oneccl.variables(spec))
     left = door == "kubernetes" and entrypoint
     names = dict.fromkeys((*own, *(each.name for each in spec.env if not (left and of_its_pod(each)))))
     if mpi.export_list:

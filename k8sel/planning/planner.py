@@ -6,7 +6,8 @@ No I/O, no clock, no randomness, no vendor names.
 from __future__ import annotations
 
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.facts import backends, names
+from k8sel.facts import names
+from k8sel.jobfile import oneccl
 from k8sel.jobfile.quantity import whole
 from k8sel.jobfile.spec import JobFile, Spec
 from k8sel.planning import advice, devices, env, launch, mpi, pod
@@ -35,7 +36,7 @@ def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
         launch=started,
         command=launch.before(spec, door, gate) + started,
         env=_env(spec, name, held, door),
-        oneccl=tuple(backends.variables(spec)),
+        oneccl=tuple(oneccl.variables(spec)),
         mpi=mpi.plan(spec, held) if spec.launcher == "mpirun" else None,
         pod=pod.pod(spec, held),
         container=pod.container(spec, held, mpi.capabilities(spec)),
@@ -106,7 +107,7 @@ def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]
         constants |= {"MASTER_ADDR": _master(job, door), **mpi.CONSTANTS}
     if spec.launcher == "accelerate" and launch.through_torchrun(spec):
         constants["ACCELERATE_USE_CPU"] = "true"
-    return env.merge(env.constants(constants | backends.variables(spec)), env.entries(spec.env))
+    return env.merge(env.constants(constants | oneccl.variables(spec)), env.entries(spec.env))
 
 
 def _master(job: str, door: str) -> str:

@@ -22,7 +22,7 @@ from entrypoint.packages import environment, lay_out, torch
 from k8sel.bundle import files, zipapp
 from k8sel.bundle.stripped import stripped
 
-REPOSITORY = Path(zipapp.__file__).parent.parent
+REPOSITORY = Path(zipapp.__file__).parents[2]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
@@ -57,7 +57,7 @@ def test_it_is_small_enough() -> None:
 
 @pytest.mark.parametrize("version", [version for version in PYTHONS if version not in ("3.9", "3.10")])
 def test_the_same_bytes_on(version: str) -> None:
-    show = "import hashlib; from k8sel import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
+    show = "import hashlib; from k8sel.bundle import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
     environ = {
         "PYTHONPATH": str(REPOSITORY),
         "PATH": os.defpath,

@@ -252,7 +252,7 @@ def test_a_missing_daemon_is_named(tmp_path: Path) -> None:
 
 
 def test_the_line_needs_no_client(tmp_path: Path) -> None:
-    program = "import sys; from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False); "
+    program = "import sys; from k8sel.cli.main import application; application(sys.argv[1:])(standalone_mode=False); "
     program += "print(sorted({'docker', 'kubernetes'} & set(sys.modules)))"
     command = [sys.executable, "-c", program, "docker", "-q", "--print", str(FILE)]
     env = {"HOME": str(tmp_path)}

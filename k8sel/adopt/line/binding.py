@@ -17,7 +17,7 @@ from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.errors import FieldPath
 from k8sel.facts.launchers import MPIS
-from k8sel.jobfile.rules.common import bare
+from k8sel.wording import bare
 
 _MPI: FieldPath = ("spec", "mpi", "implementation")
 _BINDING: FieldPath = ("spec", "mpi", "binding")

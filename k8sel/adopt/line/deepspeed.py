@@ -12,7 +12,7 @@ from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.options import Given, Kept, Option, read
 from k8sel.adopt.line.torchrun import BIND, BINDS, GROUP, LOGS, script
 from k8sel.adopt.line.words import Word
-from k8sel.jobfile.rules.common import bare, quote
+from k8sel.wording import bare, quote
 
 _SSH = "no ssh is between the nodes of this job"
 _SORTS = "deepspeed sorts the numbers"

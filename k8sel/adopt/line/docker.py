@@ -15,7 +15,7 @@ from k8sel.adopt.line.options import Given, Kept, Option, Style, read
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
 from k8sel.facts.accelerators import ROWS, Row
-from k8sel.jobfile.rules.common import bare, quote
+from k8sel.wording import bare, quote
 
 Program = Callable[[Draft, Sequence[Word]], None]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from k8sel.adopt.line.words import Word, locate
 from k8sel.errors import FieldPath, Kind, Location, Problem
-from k8sel.jobfile.rules.common import quote
+from k8sel.wording import quote
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 FILLED_IN_BY_A_SHELL = "only the shell that runs the line knows {}, and a job file has no shell"

@@ -16,10 +16,10 @@ from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.jobfile import yamlio
 from k8sel.jobfile.load import load
-from k8sel.jobfile.rules.common import bare, quote
 from k8sel.jobfile.rules.env import owner
 from k8sel.jobfile.spec import API_VERSION, KIND, decode
 from k8sel.planning.env import literal
+from k8sel.wording import bare, quote
 
 IMAGE = "registry.example/train:1"
 _ACCELERATOR = ("spec", "accelerator")

@@ -10,7 +10,7 @@ from msgspec import Struct
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.facts.accelerators import ROWS, Row
-from k8sel.jobfile.rules.common import bare, numbers, quote
+from k8sel.wording import bare, numbers, quote
 
 _IDENTIFIER = re.compile(r"[A-Z]+-[0-9A-Za-z/-]+")  # a UUID, or the beginning of one
 _EVERYTHING = ("all",)

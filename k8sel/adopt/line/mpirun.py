@@ -14,7 +14,7 @@ from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.options import Given, Kept, Option, Style, read
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
-from k8sel.jobfile.rules.common import bare, quote
+from k8sel.wording import bare, quote
 
 OPEN, INTEL, MPICH = "OpenMPI", "Intel", "MPICH"
 _HYDRA = (INTEL, MPICH)

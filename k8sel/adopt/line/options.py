@@ -9,7 +9,7 @@ from msgspec import Struct
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
-from k8sel.jobfile.rules.common import bare, did_you_mean
+from k8sel.wording import bare, did_you_mean
 
 
 class Option(Struct, frozen=True):

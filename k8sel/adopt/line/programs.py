@@ -10,8 +10,8 @@ from k8sel.adopt.line import accelerate, deepspeed, docker, mpirun, python, scri
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
-from k8sel.jobfile.rules.common import bare, quote
 from k8sel.jobfile.rules.launch import STARTERS
+from k8sel.wording import bare, quote
 
 _Reader = Callable[[Draft, Sequence[Word]], None]
 # Programs that start the one behind them -> how many words of theirs are in between, and what is to be said of it.

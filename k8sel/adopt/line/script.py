@@ -18,8 +18,8 @@ from k8sel.adopt.line.lexer import NotRead, Token, tokens
 from k8sel.adopt.line.shell import Raw
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
-from k8sel.jobfile.rules.common import bare, quote
 from k8sel.jobfile.rules.env import owner
+from k8sel.wording import bare, quote
 
 _PROGRAMS_TEXT = "give the lines that set variables, and the one that starts the training"
 _KEYWORDS = frozenset(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.options import Given, Kept, Option, read
 from k8sel.adopt.line.words import Word
-from k8sel.jobfile.rules.common import quote
+from k8sel.wording import quote
 
 GROUP = "k8sel or the operator tells each node where the group meets"
 LOGS = "each process's output is in the container's log"

@@ -13,7 +13,7 @@ from k8sel.errors import FieldPath
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.fields import FIELDS, Field
 from k8sel.facts.names import LABEL_QUEUE
-from k8sel.jobfile.rules.common import bare
+from k8sel.wording import bare
 
 SHM = "/dev/shm"
 # Paths in the object whose fields have rows, and their place in the table.

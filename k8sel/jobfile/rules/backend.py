@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts import accelerators
-from k8sel.facts.backends import BACKENDS, VARIABLES, Backend, launcher_variables, named, uses_oneccl
+from k8sel.facts.backends import BACKENDS, VARIABLES, Backend, named, uses_oneccl
 from k8sel.facts.launchers import MPIS
-from k8sel.jobfile.rules.common import Rule, bare, did_you_mean, forbidden, invalid, not_supported
+from k8sel.jobfile.oneccl import launcher_variables
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import Ccl, JobFile
+from k8sel.wording import bare, did_you_mean, forbidden, invalid, not_supported
 
 HERE = ("spec", "backend")
 CCL = ("spec", "ccl")

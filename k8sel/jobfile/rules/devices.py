@@ -8,19 +8,9 @@ from collections.abc import Iterator, Sequence
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.jobfile.quantity import amount, text
-from k8sel.jobfile.rules.common import (
-    LABEL_RULE,
-    LABEL_VALUE,
-    Rule,
-    did_you_mean,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    numbers,
-    quote,
-)
+from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")

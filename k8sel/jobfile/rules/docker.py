@@ -11,8 +11,9 @@ from msgspec import Struct
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.fields import FIELDS
-from k8sel.jobfile.rules.common import Rule, forbidden, required, warning
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import forbidden, required, warning
 
 BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
 SECURITY = (*BOTH_SECURITY, "supplementalGroups", "fsGroup", "sysctls")

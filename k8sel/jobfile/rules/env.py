@@ -12,8 +12,10 @@ from k8sel.errors import Problem
 from k8sel.facts import accelerators, backends
 from k8sel.facts.backends import VARIABLES
 from k8sel.facts.launchers import MPIS, Mpi
-from k8sel.jobfile.rules.common import Rule, bare, duplicate, forbidden, invalid, required, warning
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import EnvVar, JobFile
+from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -70,7 +72,7 @@ def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
 def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
     """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
     fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
-    given = backends.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
+    given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
     for index, entry in enumerate(job.spec.env):
         if entry.name in given:
             message = f"{entry.name} is not for the job file: k8sel writes it for backend {job.spec.backend}"

@@ -12,8 +12,9 @@ from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.jobfile.quantity import amount
-from k8sel.jobfile.rules.common import Rule, as_list, forbidden, invalid, quote, required, warning
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile, Mpi
+from k8sel.wording import as_list, forbidden, invalid, quote, required, warning
 
 COMMAND = ("spec", "command")
 # Programs that start the processes of a group: k8sel puts one of them around the command itself.

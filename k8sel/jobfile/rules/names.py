@@ -8,19 +8,9 @@ from collections.abc import Iterator, Mapping
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.launchers import MPIS
 from k8sel.facts.names import LONGEST, launcher, longest
-from k8sel.jobfile.rules.common import (
-    LABEL_NAME,
-    LABEL_RULE,
-    LABEL_VALUE,
-    SUBDOMAIN,
-    SUBDOMAIN_RULE,
-    Rule,
-    forbidden,
-    invalid,
-    quote,
-    warning,
-)
+from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import forbidden, invalid, quote, warning
 
 ANNOTATIONS_LIMIT = 256 * 1024  # apimachinery's TotalAnnotationSizeLimitB
 # Beginnings of keys that the file does not write, each with the field that does.

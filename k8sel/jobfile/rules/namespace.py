@@ -10,8 +10,8 @@ from typing import Any
 
 from k8sel.errors import FieldPath, Problem
 from k8sel.jobfile.defaults import is_root
-from k8sel.jobfile.rules.common import bare, forbidden
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import bare, forbidden
 
 Check = Callable[[JobFile], Iterator[Problem]]
 

@@ -9,19 +9,9 @@ from typing import Any
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.jobfile.quantity import amount, is_whole, text
-from k8sel.jobfile.rules.common import (
-    LABEL_NAME,
-    SUBDOMAIN,
-    Rule,
-    bare,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    quote,
-    required,
-)
+from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.errors import Problem
-from k8sel.jobfile.rules.common import Rule, bare, invalid, warning
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import bare, invalid, warning
 
 SCHEDULER = {"volcano": "volcano"}  # gang -> the only scheduler that forms it
 

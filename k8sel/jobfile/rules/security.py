@@ -8,8 +8,9 @@ from typing import Any
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.launchers import MPIS
 from k8sel.jobfile.defaults import ROOT_SSH, is_root
-from k8sel.jobfile.rules.common import Rule, invalid, warning
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile, Spec
+from k8sel.wording import invalid, warning
 
 
 def effective(spec: Spec, key: str) -> tuple[Any, FieldPath]:

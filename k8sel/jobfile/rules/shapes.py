@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.errors import FieldPath, Problem
-from k8sel.jobfile.rules.common import Rule, invalid
+from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
+from k8sel.wording import invalid
 
 WORDS: dict[type, str] = {
     dict: "a mapping",
