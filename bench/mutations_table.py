@@ -25,7 +25,10 @@ DIGEST = ("tests/reading/test_bounds.py", "tests/reading/test_examples.py")
 DEFAULTS = ("tests/planning/test_defaults.py", "tests/planning/test_goldens.py")
 PLANNING = ("tests/planning/test_goldens.py", "tests/planning/test_devices.py", "tests/planning/test_launch.py")
 DOCKER = ("tests/planning/test_docker.py", "tests/planning/test_devices.py")
-MODES = ("tests/entrypoint/test_modes.py", "tests/entrypoint/test_hostile.py")
+MODES = ("tests/entrypoint/test_modes.py",)
+MACHINES = ("tests/entrypoint/test_machines.py",)
+HOSTILE = ("tests/entrypoint/test_hostile.py",)
+EXEC = ("tests/entrypoint/test_exec.py",)
 VENDORS = ("tests/entrypoint/test_vendors.py", "tests/entrypoint/test_counted.py")
 CPUS = ("tests/entrypoint/test_cpus.py",)
 GATE = ("tests/entrypoint/test_gate.py",)
@@ -141,11 +144,11 @@ PLAN = (
 # The entrypoint: what is compared, what a process sees, how it ends.
 START = (
     Mutation("exit-status-of-a-mismatch", "MISMATCH = 78", "MISMATCH = 77", MODES),
-    Mutation("found-least-off-by-one", "max(expectation.devices) + 1", "max(expectation.devices)", MODES),
+    Mutation("found-least-off-by-one", "max(expectation.devices) + 1", "max(expectation.devices)", MACHINES),
     Mutation("found-too-many-pass", "number == exact or (exact is None and", "number == exact or (", MODES),
     Mutation("found-missing-pass", "if number == exact or", "if number or", MODES),
-    Mutation("found-beyond-off-by-one", "last < count", "last <= count", MODES),
-    Mutation("found-doubled-passes", "each.count(name) > 1", "each.count(name) > 2", MODES),
+    Mutation("found-beyond-off-by-one", "last < count", "last <= count", HOSTILE),
+    Mutation("found-doubled-passes", "each.count(name) > 1", "each.count(name) > 2", MACHINES),
     Mutation("found-other-product-passes", "_without_sharing(name) not in allowed]", "not name]", AROUND),
     Mutation("found-memory-off-by-one", "[position].memory < least", "[position].memory <= least", AROUND),
     Mutation("found-half-the-shm-passes", "_ENOUGH = 0.95", "_ENOUGH = 0.4", AROUND),
@@ -170,7 +173,7 @@ START = (
         "devices[local_rank : local_rank + 2]",
         VENDORS,
     ),
-    Mutation("masks-show-all-for-none", "return dict(seen.row.maskHide)", "return {}", MODES),
+    Mutation("masks-show-all-for-none", "return dict(seen.row.maskHide)", "return {}", HOSTILE),
     Mutation(
         "masks-hide-one-vendor",
         "value for row in rows.values() for",
@@ -183,7 +186,7 @@ START = (
         "device: device.pci)), []",
         VENDORS,
     ),
-    Mutation("pci-address-decimal", "int(part, 16) for part", "int(part) for part", VENDORS),
+    Mutation("pci-address-decimal", "int(part, 16) for part", "int(part) for part", HOSTILE),
     Mutation("image-mask-passes", "environ.get(name, value) != value", "environ.get(name, value) == ''", MODES),
     Mutation("threads-forget-workers", "max(1, cores - workers)", "max(1, cores)", CPUS),
     Mutation("threads-forget-quota", "int(min(limits))", "int(max(limits))", CPUS),
@@ -202,12 +205,12 @@ START = (
     Mutation("gate-order-as-text", 'key=lambda each: _natural(each["node"])', 'key=lambda each: each["node"]', GATE),
     Mutation("gate-says-ok", '"ok": not seen.problems', '"ok": True', GATE),
     Mutation("gate-other-mpi-passes", "if expectation.mpi in others", "if others", GATE),
-    Mutation("expect-zero-processes", '(0 if name == "count" else 1) <= value', "0 <= value", MODES),
-    Mutation("expect-unknown-passes", "unknown = sorted(set(fields) - set(known))", "unknown: list[str] = []", MODES),
+    Mutation("expect-zero-processes", '(0 if name == "count" else 1) <= value', "0 <= value", HOSTILE),
+    Mutation("expect-unknown-passes", "unknown = sorted(set(fields) - set(known))", "unknown: list[str] = []", HOSTILE),
     Mutation("termination-message-too-long", "_TERMINATION_BYTES = 4096", "_TERMINATION_BYTES = 8192", MODES),
-    Mutation("receipt-without-mask", '"mask": {name: environ.get(name)', '"mask": {name: None', MODES),
-    Mutation("receipt-without-workers", '"cclWorkers": share.workers,', "", MODES),
-    Mutation("sigpipe-stays-ignored", '("SIGPIPE", "SIGXFZ"', '("SIGXFZ"', MODES),
+    Mutation("receipt-without-mask", '"mask": {name: environ.get(name)', '"mask": {name: None', MACHINES),
+    Mutation("receipt-without-workers", '"cclWorkers": share.workers,', "", CPUS),
+    Mutation("sigpipe-stays-ignored", '("SIGPIPE", "SIGXFZ"', '("SIGXFZ"', EXEC),
 )
 
 # What others wrote, read.
@@ -223,13 +226,11 @@ READ = (
     Mutation("line-threads-lost", "draft.env.pop(_THREADS, None)", "None", LINES),
     Mutation(
         "manifest-account-lost",
-        '"serviceAccountName": ("spec", "serviceAccountName")',
-        '"serviceAccountName": None',
+        '"job": "spec.serviceAccountName", "rendered": "copied", "adopted": "copied"',
+        '"job": "spec.serviceAccountName", "rendered": "copied", "adopted": "unneeded"',
         MANIFESTS,
     ),
-    Mutation(
-        "manifest-queue-lost", "queue = labels.pop(QUEUE, None)", "queue, _ = None, labels.pop(QUEUE, None)", MANIFESTS
-    ),
+    Mutation("manifest-queue-lost", "queue = labels.pop(LABEL_QUEUE, None)", "queue = None", MANIFESTS),
     Mutation(
         "manifest-second-type-passes",
         "asked, *others = container.asks",
@@ -269,8 +270,8 @@ REST = (
     Mutation("run-keeps-stale-masks", "if stale and not override_env", "if False", RUN),
     Mutation(
         "cluster-field-of-slots",
-        '("slotsPerWorker",): ("processesPerNode",)',
-        '("slotsPerWorker",): ("nodes",)',
+        '"slotsPerWorker": {"job": "spec.processesPerNode"',
+        '"slotsPerWorker": {"job": "spec.nodes"',
         MAPPING,
     ),
     Mutation(
