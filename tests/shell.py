@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 # Of this repository's own tests; K8SEL_ROOT is for those of the GPU tests, which run pytest inside pytest.
 _OURS = ("K8SEL_TEST_CACHE", "K8SEL_REQUIRE_ALL", "K8SEL_REQUIRE_GPU", "K8SEL_RECORD_GPU", "K8SEL_ROOT")

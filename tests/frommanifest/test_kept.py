@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from frommanifest.test_manifests import manifest
-from k8sel.fromline import Asked
-from k8sel.frommanifest import convert
+from k8sel.adopt.line import Asked
+from k8sel.adopt.manifest import convert
 
 
 def test_the_queue_and_the_service_account_are_kept() -> None:

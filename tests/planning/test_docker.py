@@ -95,8 +95,8 @@ def test_a_container_with_devices_has_its_limits_in_the_line_and_for_the_daemon(
 
 def test_a_runtime_that_counts_in_its_own_way_gets_its_own_numbers() -> None:
     row, job_plan = accelerators.by_name("hpu"), plan({"type": "hpu", "devices": [2, 0]}, "docker")
-    host = docker.Host(entrypoint="/cache/it", nodes=NODES, groups={}, order=(1, 0, 3, 2))
-    found = docker.emit(job_plan, row, job_plan.nodes[0], host)
+    host = emit.Host(entrypoint="/cache/it", nodes=NODES, groups={}, order=(1, 0, 3, 2))
+    found = emit.emit(job_plan, row, job_plan.nodes[0], host)
     assert found.env["HABANA_VISIBLE_DEVICES"] == "1,3"
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from k8sel import canonical, yamlio
-from k8sel.defaults import default
-from k8sel.load import load
-from k8sel.rules.quantity import whole
-from k8sel.validate import errors, validate
+from k8sel.jobfile import canonical, yamlio
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.quantity import whole
+from k8sel.jobfile.validate import errors, validate
 
 # Fields of spec that are just allowed, the same with one step more, and the message for that.
 BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
