@@ -1,6 +1,6 @@
 """The bad job files: tables of cases in bad/, each a change of one good file and the whole message about it.
 
-A case has a name, what k8sel ``says`` about it, and one of these:
+A case has a name, what k8sel ``says`` about it (``{types}`` stands for the table's types), and one of these:
 - ``change``: lines of a job file. A line that has the key of a line of BASE replaces it, with all that is below it; an
   equal line only leads to what changes below it; any other line comes last in its block.
 - ``text``: the whole file, where the text itself is what is bad.
@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sel.facts.accelerators import ROWS
 from k8sel.jobfile.yamlio import parse
 
 BAD = Path(__file__).parent / "bad"
@@ -30,6 +31,11 @@ spec:
     type: cuda
 """
 
+TYPES = {
+    "{types}": ", ".join(ROWS),
+    "{types in containers}": ", ".join(row.name for row in ROWS.values() if row.in_container),
+}
+
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bad job file, and what k8sel says about it on a platform, in a namespace with a Pod Security level."""
@@ -40,6 +46,14 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     without: str = ""
     platform: Literal["kubernetes", "docker", "run"] = "kubernetes"
     level: Literal["restricted", "baseline"] | None = None
+
+    @property
+    def message(self) -> str:
+        """What k8sel says, with the types of accelerators in their order in the table."""
+        said = self.says
+        for name, types in TYPES.items():
+            said = said.replace(name, types)
+        return said
 
     @property
     def file(self) -> bytes:

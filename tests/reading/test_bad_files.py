@@ -34,7 +34,7 @@ def problems(case: Case) -> list[Problem]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_whole_message(case: Case) -> None:
-    assert message(case) == case.says
+    assert message(case) == case.message
 
 
 def test_every_table_is_read() -> None:
