@@ -7,6 +7,7 @@ docs/entrypoint.md    the entrypoint's help, likewise
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
 docs/cpu.md           what its jobs start, and the tables of backends and bindings, likewise (generate_cpu.py)
+docs/docker.md        how each type's devices get into a container, in the page written by hand
 docs/guide.md         what becomes of each command line that stands there, in the page written by hand
 """
 
@@ -31,7 +32,7 @@ from k8sel.cli.main import COMMANDS
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.entrypoint.usage import HELP
 from k8sel.errors import Kind, Problem
-from k8sel.facts.accelerators import ROWS
+from k8sel.facts.accelerators import ROWS, Row
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
 from k8sel.machine import processes
@@ -48,6 +49,9 @@ Unknown and duplicate keys are errors; what is not given is decided by `k8sel pl
 """
 TRAPS_HEAD = """| trap | what is looked at | what follows | the way out | source |
 |---|---|---|---|---|
+"""
+DOCKER_HEAD = """| type | way | with `--cdi` |
+|---|---|---|
 """
 SELECTIONS = {  # of selection.json
     "count": "`count: 2`",
@@ -73,6 +77,7 @@ def pages() -> dict[str, str]:
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
         "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
+        "docker.md": _filled("docker.md", DOCKER_HEAD + "".join(map(_ways_in, filter(_has_devices, ROWS.values())))),
         "guide.md": _guide((HERE / "guide.md").read_text(encoding="utf-8")),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }
@@ -80,6 +85,39 @@ def pages() -> dict[str, str]:
 
 def _trap(trap: Trap) -> str:
     return " | ".join([f"`{trap.id}`", *map(_escape, (trap.looks_at, trap.consequence, trap.fix, trap.source))])
+
+
+def _has_devices(row: Row) -> bool:
+    return row.is_device and row.in_container
+
+
+def _ways_in(row: Row) -> str:
+    """How chosen devices of one type enter a container of Docker's."""
+    if not row.in_docker:
+        return f"| {row.name} | not known, so refused | |\n"
+    way = "CDI alone, so always" if row.cdi_alone else " and ".join([*_own_ways(row), *_capabilities(row)])
+    return f"| {row.name} | {way} | {_cdi(row.docker_cdi)} |\n"
+
+
+def _own_ways(row: Row) -> Iterator[str]:
+    if row.docker_driver:
+        yield "device request, as `--gpus '\"device=0,2\"'`"
+    if row.docker_runtime:
+        yield f"runtime `{row.docker_runtime}` with {row.exposure_env}"
+    if row.docker_nodes:
+        nodes = ", ".join(f"`{node.format(n='<N>')}`" for node in row.docker_nodes)
+        yield f"the devices' nodes ({nodes}), with the groups that own them"
+
+
+def _capabilities(row: Row) -> Iterator[str]:
+    for name in row.docker_cap_add:
+        yield f"the capability {name}"
+
+
+def _cdi(kind: str | None) -> str:
+    if kind is None:
+        return "not known"
+    return f"`{kind.format(n=0)}`" if "=" in kind else f"`{kind}=...`, found by its node"
 
 
 def _filled(name: str, text: str) -> str:
