@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
+from reading.tables import CASES
 
 from cluster import machine
 from helm.job_files import drafts
-from helm.rendering import ROOT, RefusedError, Renderer
+from helm.rendering import RefusedError, Renderer
 from k8sel.errors import FieldPath, Kind, Problem, SpecError
 from k8sel.jobfile import yamlio
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.validate import errors, validate
 
-BAD = ROOT / "tests" / "reading" / "bad"
 # What a template cannot say, and what Helm says instead.
 OTHERWISE = {
     "backend-of-nobody": "at '/spec/backend': value must be one of",
@@ -36,12 +36,13 @@ UNSAID: dict[str, set[FieldPath]] = {
 NOT_REQUIRED: set[FieldPath] = {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name")}  # Helm knows them
 
 
-def documents(what: str) -> dict[str, str]:
-    """The bad files of a kind, each document for itself: Helm reads the first one only."""
+def documents(*tables: str) -> dict[str, str]:
+    """The bad files of ``tables`` that k8sel refuses, each document alone: Helm reads the first one only."""
     return {
-        file.stem + (f" {number}" if number else ""): text
-        for file in sorted((BAD / what).glob("*.yaml"))
-        for number, text in enumerate(file.read_text().split("\n---\n"))
+        name.partition("/")[2] + (f" {number}" if number else ""): text
+        for name, case in CASES.items()
+        if name.partition("/")[0] in tables
+        for number, text in enumerate(case.file.decode().split("\n---\n"))
         if problems(text)
     }
 
@@ -62,7 +63,7 @@ def refusal(renderer: Renderer, text: str) -> str:
     return str(refused.value)
 
 
-RULES, FIELDS = documents("rules"), documents("fields")
+RULES, FIELDS = documents("devices", "launching", "pod"), documents("fields")
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -57,7 +57,7 @@ def backends(launcher: str, accelerator: dict[str, Any]) -> st.SearchStrategy[st
     used = accelerator.get("devices") or accelerator.get("count")
     kind = accelerator["type"] if used else without_devices().name
     fitting = [name for name, row in BACKENDS.items() if launcher in (row.launchers or LAUNCHERS)]
-    return st.sampled_from([None, *(name for name in fitting if kind in BACKENDS[name].accelerators)])
+    return st.sampled_from([None, *(name for name in fitting if BACKENDS[name].connects(kind))])
 
 
 @st.composite

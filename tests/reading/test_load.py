@@ -24,10 +24,11 @@ from k8sel.jobfile.schema import schema
 from k8sel.jobfile.validate import errors, namespace_policy, validate
 from k8sel.jobfile.yamlio import dump, parse
 from k8sel.jobfile.yamlio import read as yamlio_read
+from reading.tables import CASES, changed
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 GOOD = [path.read_bytes() for path in EXAMPLES]
-BAD = [path.read_bytes() for path in sorted((Path(__file__).parent / "bad").glob("*/*.yaml"))]
+BAD = [case.file for case in CASES.values()]
 JOB = GOOD[0]
 
 BYTES = {
@@ -56,6 +57,10 @@ BYTES = {
     "deep lists": (b"- " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
     "deep brackets": (b"[" * 400_000, "job.yaml:1:66: syntax: nested more than 64 levels deep."),
     "deep keys": (b"? " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
+    "many values": (
+        changed(f"spec:\n  affinity: {{x: [{', '.join(['1'] * 10_101)}]}}\n").encode(),
+        "job.yaml:11:29937: syntax: more than 10000 values, aliases counted in full.",
+    ),
     "too large": (
         b"#" * (1 << 20) + b"\n",
         "job.yaml:1:1: syntax: the file has 1048577 bytes, and at most 1048576 are read.",

@@ -41,6 +41,6 @@ def test_an_unknown_word_is_named_with_the_nearest() -> None:
     assert str(raised.value) == (
         '--launcher: not supported: "torchrn" is not one of torchrun, accelerate, deepspeed, mpirun, python. '
         "Hint: did you mean torchrun?\n"
-        '--accelerator: not supported: "cdua" is not one of cuda, xpu, hpu, rocm, cpu, mps, npu, neuron, tpu, mlu. '
+        f'--accelerator: not supported: "cdua" is not one of {", ".join(ROWS)}. '
         "Hint: did you mean cuda?"
     )

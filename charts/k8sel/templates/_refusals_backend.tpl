@@ -21,9 +21,12 @@ Each takes what those of _refusals.tpl take. That there is such a backend is the
 {{- end -}}
 {{- with get .plan.backends $backend -}}
 {{- $type := include "k8sel.computesOn" $ -}}
-{{- if and (hasKey $.rows $type) (not (has $type .accelerators)) -}}
+{{- if and (hasKey $.rows $type) .accelerators (not (has $type .accelerators)) -}}
 {{- $fitting := list -}}
-{{- range $.words.backends }}{{ if has $type (get $.plan.backends .).accelerators }}{{ $fitting = append $fitting . }}{{ end }}{{ end -}}
+{{- range $.words.backends -}}
+{{- $types := (get $.plan.backends .).accelerators -}}
+{{- if or (not $types) (has $type $types) }}{{ $fitting = append $fitting . }}{{ end -}}
+{{- end -}}
 {{- $message := printf "backend %s is for processes on %s, and these compute on %s" $backend (join " or " .accelerators) $type -}}
 {{- include "k8sel.refuse" (list $.found $path "invalid" $message (join " or " $fitting)) -}}
 {{- end -}}
@@ -47,7 +50,7 @@ Each takes what those of _refusals.tpl take. That there is such a backend is the
 {{- $fitting := list -}}
 {{- range .words.backends -}}
 {{- $row := get $backends . -}}
-{{- if and $row.oneccl (has $type $row.accelerators) }}{{ $fitting = append $fitting . }}{{ end -}}
+{{- if and $row.oneccl (or (not $row.accelerators) (has $type $row.accelerators)) }}{{ $fitting = append $fitting . }}{{ end -}}
 {{- end -}}
 {{- $message := "no backend is named, so nothing uses oneCCL" -}}
 {{- with .spec.backend }}{{ $message = printf "backend %s uses no oneCCL" . }}{{ end -}}

@@ -57,8 +57,8 @@ def backend_of_the_command(job: JobFile, door: str) -> Iterator[Problem]:
 def backend_of_the_type(job: JobFile, door: str) -> Iterator[Problem]:
     """A backend moves data between some kinds of devices only."""
     row, kind = _row(job), _computes_on(job)
-    if row and kind in accelerators.ROWS and kind not in row.accelerators:
-        fitting = [name for name, other in BACKENDS.items() if kind in other.accelerators]
+    if row and kind in accelerators.ROWS and not row.connects(kind):
+        fitting = [name for name, other in BACKENDS.items() if other.connects(kind)]
         wanted = " or ".join(row.accelerators)
         message = f"backend {job.spec.backend} is for processes on {wanted}, and these compute on {kind}"
         yield invalid(_said(job), message, " or ".join(fitting))
@@ -80,7 +80,7 @@ def ccl_needs_oneccl(job: JobFile, door: str) -> Iterator[Problem]:
     known = backend is None or backend in BACKENDS
     if known and not uses_oneccl(backend) and job.spec.ccl != Ccl():
         kind = _computes_on(job)
-        fitting = [name for name, row in BACKENDS.items() if row.oneccl and kind in row.accelerators]
+        fitting = [name for name, row in BACKENDS.items() if row.oneccl and row.connects(kind)]
         other = f", or backend: {' or '.join(fitting)}" if fitting else ""
         message = f"backend {backend} uses no oneCCL" if backend else "no backend is named, so nothing uses oneCCL"
         yield forbidden(CCL, message, f"leave ccl out{other}")
