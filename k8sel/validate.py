@@ -6,20 +6,19 @@ Warnings are problems of kind WARNING; they stop nothing.
 from __future__ import annotations
 
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.rules import backend, devices, docker, env, launch, names, namespace, pod, scheduling, security, shapes
+from k8sel.rules import backend, conflicts, devices, docker, env, launch, names, namespace, pod, shapes
 from k8sel.rules.common import Rule, not_supported
 from k8sel.spec import JobFile
 
 RULES: tuple[Rule, ...] = (
     *devices.RULES,
+    *conflicts.RULES,
     *launch.RULES,
     *backend.RULES,
     *names.RULES,
     *env.RULES,
     *pod.RULES,
     *shapes.RULES,
-    *security.RULES,
-    *scheduling.RULES,
     *docker.RULES,
 )
 

@@ -39,22 +39,6 @@ def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 @_only_docker
-def one_node_of_mpi(job: JobFile, door: str) -> Iterator[Problem]:
-    """Several need an sshd each, and keys, which only an operator brings."""
-    if job.spec.launcher == "mpirun" and (job.spec.nodes or 1) > 1:
-        message = "mpirun reaches other nodes over ssh, with keys that the mpi-operator makes"
-        yield forbidden(("spec", "nodes"), message, "nodes: 1 with more processesPerNode, or launcher: torchrun")
-
-
-@_only_docker
-def nodes_share_a_network(job: JobFile, door: str) -> Iterator[Problem]:
-    """On one machine, nodes in its own network would take each other's ports."""
-    if job.spec.host_network and (job.spec.nodes or 1) > 1:
-        message = "several nodes on one machine need a network of their own"
-        yield forbidden(("spec", "hostNetwork"), message, "leave it out, or nodes: 1")
-
-
-@_only_docker
 def volumes_are_here(job: JobFile, door: str) -> Iterator[Problem]:
     """Only a folder of the host's is anything without a cluster."""
     for index, volume in enumerate(job.spec.volumes):
@@ -132,8 +116,6 @@ def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> I
 
 RULES: tuple[Rule, ...] = (
     exposure_is_known,
-    one_node_of_mpi,
-    nodes_share_a_network,
     volumes_are_here,
     values_are_here,
     security_is_whole,

@@ -19,13 +19,14 @@ from k8sel.rules.common import (
     not_supported,
     quote,
     required,
+    warning,
 )
 from k8sel.rules.quantity import amount, is_whole, text
 from k8sel.spec import JobFile
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
@@ -37,7 +38,7 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
             yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
-        elif not re.fullmatch(_DNS_LABEL, name):
+        elif not re.fullmatch(DNS_LABEL, name):
             yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
         elif seen.setdefault(name, index) != index:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
@@ -165,6 +166,14 @@ def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
 
 
+def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun keeps each process's error file below /tmp."""
+    places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
+    if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
+        path = ("spec", "securityContext", "readOnlyRootFilesystem")
+        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
+
+
 RULES: tuple[Rule, ...] = (
     volumes_are_named,
     volumes_have_a_source,
@@ -174,4 +183,5 @@ RULES: tuple[Rule, ...] = (
     devices_are_the_accelerators,
     quantities,
     memory_is_enough,
+    somewhere_to_write,
 )

@@ -14,12 +14,12 @@
 {{/* A job's variables in their final order, all but the expectation. */}}
 {{- define "k8sel.env" -}}
 {{- $constants := concat .devices.exposure (include "k8sel.settled" . | mustFromJson) | default list -}}
-{{- if eq .spec.launcher "mpirun" -}}
+{{- if .launcher.usesMpi -}}
 {{- $first := printf "%s-worker-0.%s" .name .name -}}
 {{- $constants = concat $constants (list (dict "name" "MASTER_ADDR" "value" $first)) .facts.mpi.constants -}}
 {{- end -}}
-{{- if and (eq .spec.launcher "accelerate") (include "k8sel.throughTorchrun" .) -}}
-{{- $constants = append $constants (dict "name" "ACCELERATE_USE_CPU" "value" "true") -}}
+{{- if not .spec.accelerator.devices -}}
+{{- range $name, $value := .launcher.envWithoutDevices }}{{ $constants = append $constants (dict "name" $name "value" $value) }}{{ end -}}
 {{- end -}}
 {{- $constants = include "k8sel.ccl" . | mustFromJson | concat $constants -}}
 {{- $entries := include "k8sel.constants" $constants | mustFromJson -}}
@@ -94,7 +94,7 @@
 {{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
 {{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
 {{- if $spec.cpu.threadsPerProcess }}{{ $_ := set $told "threadsPerProcess" $spec.cpu.threadsPerProcess }}{{ end -}}
-{{- if eq $spec.launcher "mpirun" -}}
+{{- if .launcher.usesMpi -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}
 {{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
 {{- $_ := set $told "probe" (concat $mpirun $check) -}}
