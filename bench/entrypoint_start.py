@@ -15,9 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from k8sel import brought, zipapp
+from k8sel import brought
 
-FAKE = Path(__file__).parent.parent / "tests" / "fakenvml" / "nvml.c"
+TESTS = Path(__file__).parent.parent / "tests"
+FAKE = TESTS / "fakenvml" / "nvml.c"
 EXPECT = {
     "version": 1,
     "accelerator": "cuda",
@@ -64,10 +65,18 @@ def _machine(folder: Path, python: str) -> dict[str, str]:
     library = folder / "lib" / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
     (folder / "bin" / "python3").symlink_to(python)
-    (folder / brought.ARCHIVE).write_bytes(zipapp.build())
+    (folder / brought.ARCHIVE).write_bytes(_archive())
     (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     path = f"{folder / 'bin'}:{os.defpath}"
     return {"PATH": path, "K8SEL_ROOT": str(folder), "FAKE_NVML_DEV": str(folder / "dev")}
+
+
+def _archive() -> bytes:
+    """The zipapp with the tests' start, which looks for devices below a folder."""
+    sys.path.insert(0, str(TESTS))
+    from entrypoint import rooted
+
+    return rooted.archive()
 
 
 def _one_of_another_vendor(folder: Path) -> None:

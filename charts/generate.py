@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
 sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
 
-from k8sel import accelerators, backends, brought, defaults, launch, launchers, mpi, names, pod
+from k8sel import accelerators, backends, brought, defaults, fields, launch, launchers, mpi, names, pod
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
 from k8sel.rules import conflicts, quantity
@@ -130,6 +130,7 @@ def facts() -> dict[str, Any]:
             "managedBy": names.LABEL_MANAGED_BY,
             "manager": names.MANAGER,
             "jobFile": names.ANNOTATION_JOB_FILE,
+            "queue": names.LABEL_QUEUE,
         },
         "backends": {
             "options": backends.OPTIONS,
@@ -148,6 +149,7 @@ def facts() -> dict[str, Any]:
             "entrypoint": podspec.ENTRYPOINT,
         },
         "defaults": _defaults(),
+        "copied": {place: fields.copied(place) for place in ("pod", "container")},
         "mpi": _mpi(),
         "refusals": _refusals(),
     }

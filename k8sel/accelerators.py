@@ -16,12 +16,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     name: str = ""  # the row's key
     title: str
     in_container: bool  # can be given to a container at all
-    torch_device: str
-    collective_backend: str
     resource_name: str | None
     resource_pattern: str | None  # the whole of other resource names that are this device too
     product_label: str | None
-    count_label: str | None
     memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # which of the host's devices enter the container: a set
     exposure_hide: dict[str, str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,9 +24,9 @@ def check(job: Job, door: str = "kubernetes", *, namespace_policy: str = "privil
 
     ``namespace_policy``: the Pod Security level that its namespace enforces.
     """
-    file = _defaulted(_settled(job.file, door, None)[0], door)
-    _stop([*_refused(file, door), *validate.namespace_policy(file, namespace_policy)], job)
-    return list(plan(job, door).warnings)
+    examined = _examine(job, door, None)
+    _stop([*examined.errors, *validate.namespace_policy(examined.file, namespace_policy)], job)
+    return list(_plan(examined, job, door).warnings)
 
 
 def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
@@ -33,13 +34,9 @@ def plan(job: Job, door: str = "kubernetes", *, nodes: int | None = None) -> Job
 
     Raises SpecError with every problem of it.
     """
-    settled, notes = _settled(job.file, door, nodes)
-    file = _defaulted(settled, door)
-    refused = _refused(file, door)
-    _stop([*notes, *refused] if refused else [], job)
-    job_plan = planner.plan(file, sha256=job.sha256, door=door)
-    warnings = [problem for problem in validate.validate(file, door) if problem.kind is Kind.WARNING]
-    return replace(job_plan, warnings=tuple(locate(job.document, [*notes, *warnings, *job_plan.warnings])))
+    examined = _examine(job, door, nodes)
+    _stop([*examined.notes, *examined.errors] if examined.errors else [], job)
+    return _plan(examined, job, door)
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -48,6 +45,31 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
         return [TARGETS[job_plan.target](job_plan, None)]
     brought = configmap.emit(job_plan)
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Examined:
+    """A job as it would start, with what the rules find in it."""
+
+    file: JobFile  # defaulted
+    notes: list[Problem]
+    errors: list[Problem]
+    warnings: list[Problem]
+
+
+def _examine(job: Job, door: str, nodes: int | None) -> _Examined:
+    """Settles and defaults ``job``, and runs the rules once."""
+    settled, notes = _settled(job.file, door, nodes)
+    file = _defaulted(settled, door)
+    found = validate.validate(file, door)
+    errors = [*validate.errors(found), *_one_node(file, door)]
+    return _Examined(file=file, notes=notes, errors=errors, warnings=validate.warnings(found))
+
+
+def _plan(examined: _Examined, job: Job, door: str) -> JobPlan:
+    job_plan = planner.plan(examined.file, sha256=job.sha256, door=door)
+    problems = [*examined.notes, *examined.warnings, *job_plan.warnings]
+    return replace(job_plan, warnings=tuple(locate(job.document, problems)))
 
 
 def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list[Problem]]:
@@ -71,14 +93,14 @@ def _defaulted(file: JobFile, door: str) -> JobFile:
     return default(file, door, sockets=here.sockets(), numa_nodes=here.numa_nodes())
 
 
-def _refused(file: JobFile, door: str) -> list[Problem]:
-    found = validate.errors(validate.validate(file, door))
+def _one_node(file: JobFile, door: str) -> list[Problem]:
+    """Refuses more than one node where the job runs as processes of this machine."""
     nodes = file.spec.nodes or 1
-    if door == "run" and nodes > 1:
-        message = f"this machine is one node, and the job waits for {nodes}"
-        hint = "--nodes 1 runs one node's processes here"
-        found.append(Problem(kind=Kind.INVALID, path=("spec", "nodes"), message=message, hint=hint))
-    return found
+    if door != "run" or nodes <= 1:
+        return []
+    message = f"this machine is one node, and the job waits for {nodes}"
+    hint = "--nodes 1 runs one node's processes here"
+    return [Problem(kind=Kind.INVALID, path=("spec", "nodes"), message=message, hint=hint)]
 
 
 def _stop(problems: list[Problem], job: Job) -> None:

@@ -44,9 +44,19 @@ def main() -> None:
     except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
         if "K8SEL_TRACEBACK" in os.environ:
             raise
-        print(f"k8sel: a fault in k8sel itself: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"k8sel: a fault in k8sel itself: {type(error).__name__} in {_place(error)}", file=sys.stderr)
         print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
+        print("Read that first: it can quote your files, secrets included.", file=sys.stderr)
         sys.exit(_failure())
+
+
+def _place(error: Exception) -> str:
+    """The module and line of k8sel that ``error`` came through last; its text may be secret."""
+    from traceback import walk_tb
+
+    places = [(frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
+    module, line = [place for place in places if place[0].startswith("k8sel")][-1]
+    return f"{module}, line {line}"
 
 
 def _failure() -> int:

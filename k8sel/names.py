@@ -8,6 +8,7 @@ LABEL_JOB = "k8sel.dev/job"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 ANNOTATION_JOB_FILE = "k8sel.dev/job-file-sha256"
 MANAGER = "k8sel"
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue reads the queue of a job there
 
 
 def nodes(job: str, target: str | None, count: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from k8sel import fields
 from k8sel.defaults import is_root
 from k8sel.plan import Devices, Fragment
 from k8sel.rules.quantity import text
@@ -15,6 +16,10 @@ from k8sel.spec import Spec
 GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
 MEBIBYTE = 2**20
 LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}}  # mpirun and ssh: quotas want a number
+# Path in the job file -> attribute of Spec. JobPlan has fields of its own for those of scheduling.
+_ATTRIBUTES = {
+    f"spec.{key}": ours for key, ours in zip(Spec.__struct_encode_fields__, Spec.__struct_fields__, strict=True)
+}
 
 
 def pod(spec: Spec, devices: Devices) -> Fragment:
@@ -43,34 +48,34 @@ def quantity(value: float | str | None) -> str | None:
 
 
 def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:
-    return _given(
-        {
-            "serviceAccountName": spec.service_account_name,
-            "automountServiceAccountToken": None if spec.service_account_name else False,
-            "enableServiceLinks": False,  # or each service of the namespace leaves *_PORT variables here
-            "hostNetwork": spec.host_network or None,
-            "dnsPolicy": "ClusterFirstWithHostNet" if spec.host_network else None,
-            "terminationGracePeriodSeconds": GRACE_SECONDS,
-            "securityContext": _pod_security(spec),
-            "imagePullSecrets": list(spec.image_pull_secrets),
-            "nodeSelector": spec.node_selector,
-            "affinity": affinity,
-            "tolerations": _tolerations(spec, devices),
-            "volumes": list(spec.volumes),
-        }
-    )
+    own = {
+        "automountServiceAccountToken": None if spec.service_account_name else False,
+        "enableServiceLinks": False,  # or each service of the namespace leaves *_PORT variables here
+        "hostNetwork": spec.host_network or None,
+        "dnsPolicy": "ClusterFirstWithHostNet" if spec.host_network else None,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": _pod_security(spec),
+        "affinity": affinity,
+        "tolerations": _tolerations(spec, devices),
+        "volumes": list(spec.volumes),
+    }
+    return fields.in_order("pod", _given(own) | _given(_copied("pod", spec)))
 
 
 def _container(spec: Spec, resources: Fragment, capabilities: tuple[str, ...]) -> Fragment:
-    return _given(
-        {
-            "imagePullPolicy": spec.image_pull_policy,
-            "workingDir": spec.working_dir,
-            "resources": resources,
-            "volumeMounts": list(spec.volume_mounts),
-            "securityContext": _security(spec, capabilities),
-        }
-    )
+    own = {
+        "resources": resources,
+        "volumeMounts": list(spec.volume_mounts),
+        "securityContext": _security(spec, capabilities),
+    }
+    return fields.in_order("container", _given(own) | _given(_copied("container", spec)))
+
+
+def _copied(place: str, spec: Spec) -> dict[str, Any]:
+    """Fields of ``place`` as the job file has them."""
+    paths = fields.copied(place).items()
+    values = {name: getattr(spec, _ATTRIBUTES[path]) for name, path in paths if path in _ATTRIBUTES}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _resources(spec: Spec, devices: Devices) -> Fragment:
@@ -137,6 +142,6 @@ def _with_labels(affinity: Fragment, wanted: list[Fragment]) -> Fragment:
     return {**affinity, "nodeAffinity": {**node, "requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """``fields`` without those that say nothing."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ({}, [])}
+def _given(made: dict[str, Any]) -> dict[str, Any]:
+    """``made`` without fields that are None, an empty mapping or an empty list."""
+    return {name: value for name, value in made.items() if value is not None and value not in ({}, [])}

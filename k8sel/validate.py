@@ -38,3 +38,8 @@ def namespace_policy(job: JobFile, level: str) -> list[Problem]:
 def errors(problems: list[Problem]) -> list[Problem]:
     """Those that stop a job."""
     return [problem for problem in problems if problem.kind is not Kind.WARNING]
+
+
+def warnings(problems: list[Problem]) -> list[Problem]:
+    """Those that stop nothing."""
+    return [problem for problem in problems if problem.kind is Kind.WARNING]

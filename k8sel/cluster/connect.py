@@ -104,9 +104,9 @@ def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # no
 
 
 def _headers(configuration: Any) -> dict[str, str]:  # noqa: ANN401
-    """`auth_settings` renews what has expired."""
+    """`auth_settings` renews what has expired; a file or a plugin that holds a token may end it with a line end."""
     settings = configuration.auth_settings().values()
-    return {each["key"]: each["value"] for each in settings if each["in"] == "header" and each["value"]}
+    return {each["key"]: each["value"].rstrip() for each in settings if each["in"] == "header" and each["value"]}
 
 
 class _Readable:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from k8sel.errors import FieldPath
+from k8sel.fields import FIELDS, Field
+from k8sel.names import LABEL_QUEUE
 
 _PART = re.compile(
     r"""\.?(?P<name>[A-Za-z_<][\w<>-]*)                          # .spec
@@ -18,48 +20,21 @@ _PART = re.compile(
     re.VERBOSE,
 )
 
-# Below spec, by the first words that match. The rest of the path is kept where the job file has the same form ("...").
-_SPEC: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("nprocPerNode",): ("processesPerNode",),
-    ("slotsPerWorker",): ("processesPerNode",),
-    ("elasticPolicy",): ("nodes",),
-    ("mpiImplementation",): ("mpi", "implementation"),
-    ("sshAuthMountPath",): ("mpi", "sshAuthMountPath"),
-    ("runPolicy", "suspend"): ("scheduling", "queue"),
-    ("runPolicy", "schedulingPolicy", "queue"): ("scheduling", "queue"),
-    ("runPolicy", "schedulingPolicy", "priorityClass"): ("scheduling", "priorityClassName"),
-    ("runPolicy", "schedulingPolicy"): ("scheduling", "gang"),
-    ("runPolicy",): ("policy", "..."),
-}
-_REPLICA: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("replicas",): ("nodes",),
-    ("restartPolicy",): ("policy", "backoffLimit"),
-}
-_POD: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("securityContext",): ("podSecurityContext", "..."),
-    ("schedulerName",): ("scheduling", "schedulerName"),
-    ("priorityClassName",): ("scheduling", "priorityClassName"),
-    **{
-        (name,): (name, "...")
-        for name in (
-            "affinity", "hostNetwork", "imagePullSecrets", "nodeSelector", "serviceAccountName", "tolerations",
-            "volumes",
-        )
-    },
-}  # fmt: skip
-_CONTAINER: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("args",): ("command",),
-    ("command",): ("command",),
-    ("resources", "limits"): ("resources", "..."),
-    ("resources", "requests"): ("resources", "..."),
-    ("resources",): ("resources",),
-    **{
-        (name,): (name, "...")
-        for name in ("env", "image", "imagePullPolicy", "securityContext", "volumeMounts", "workingDir")
-    },
-}
+_LONGEST = 3  # no row has a path of more parts
+
+_Table = Mapping[tuple[str, ...], Field]
 _BY_NAME = {"env": "name", "volumes": "name", "volumeMounts": "mountPath", "imagePullSecrets": "name"}
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+def _table(place: str, *above: str) -> dict[tuple[str, ...], Field]:
+    """Path of an object's field below ``above`` -> its row, for the fields that the job file has."""
+    return {(*above, *name.split(".")): row for name, row in FIELDS[place].items() if row.job}
+
+
+_SPEC: _Table = _table("spec") | _table("runPolicy", "runPolicy")
+_REPLICA: _Table = _table("replica")
+_POD: _Table = _table("pod")
+_CONTAINER: _Table = _table("container")
 
 
 def parse(manifest_path: str) -> tuple[str | int, ...]:
@@ -108,7 +83,7 @@ def _field(parts: tuple[str | int, ...]) -> FieldPath | None:
 
 def _metadata(parts: tuple[str | int, ...]) -> FieldPath | None:
     match parts:
-        case ("labels", str() as key, *_) if key == _QUEUE_LABEL:
+        case ("labels", str() as key, *_) if key == LABEL_QUEUE:
             return ("spec", "scheduling", "queue")
         case (("labels" | "annotations") as which, str() as key, *_):
             return ("metadata", which, key)
@@ -133,13 +108,12 @@ def _pod(parts: tuple[str | int, ...]) -> FieldPath | None:
     return _look_up(_POD, parts)
 
 
-def _look_up(table: Mapping[tuple[str, ...], tuple[str, ...]], parts: tuple[str | int, ...]) -> FieldPath | None:
-    for length in range(min(len(parts), 3), 0, -1):
-        target = table.get(tuple(str(part) for part in parts[:length]))
-        if target and target[-1] == "...":
-            return ("spec", *target[:-1], *parts[length:])
-        if target:
-            return ("spec", *target)
+def _look_up(table: _Table, parts: tuple[str | int, ...]) -> FieldPath | None:
+    """The job file's field by the longest part of the path that has a row."""
+    for length in range(min(len(parts), _LONGEST), 0, -1):
+        row = table.get(tuple(str(part) for part in parts[:length]))
+        if row:
+            return row.path if row.whole else (*row.path, *parts[length:])
     return None
 
 

@@ -44,6 +44,10 @@ _RETRIES = urllib3.Retry(
     raise_on_status=False,
 )
 _READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a connection that breaks is no reason to give up a job that is followed
+_UNSENDABLE = (
+    "{host}: the token of context {context} has a control character or a letter outside ASCII, and no HTTP header can "
+    "carry it. Write the token anew in the kubeconfig, or log in again"
+)
 
 _REASONS: Mapping[type[BaseException], str] = {
     NameResolutionError: "this host name is not known here. Check the cluster's address in the kubeconfig, VPN and DNS",
@@ -152,7 +156,7 @@ def _send(  # noqa: PLR0913 - one HTTP request has this many parts
     cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None, *,
     read_seconds: float, stream: bool,
 ) -> urllib3.BaseHTTPResponse:  # fmt: skip
-    headers = {"Accept": "application/json", "User-Agent": "k8sel", **cluster.auth_headers()}
+    headers = {"Accept": "application/json", "User-Agent": "k8sel", **_credentials(cluster)}
     if body is not None:
         headers["Content-Type"] = _APPLY if method == "PATCH" else "application/json"
     url = f"{cluster.host}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -166,6 +170,14 @@ def _send(  # noqa: PLR0913 - one HTTP request has this many parts
         preload_content=not stream,
         redirect=False,
     )
+
+
+def _credentials(cluster: Cluster) -> dict[str, str]:
+    """The headers that log in. Refuses here what http.client would refuse with the whole header in its message."""
+    headers = cluster.auth_headers()
+    if all(value.isascii() and value.isprintable() for value in headers.values()):
+        return headers
+    raise ClusterError(_UNSENDABLE.format(host=cluster.host, context=cluster.context))
 
 
 def _split(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

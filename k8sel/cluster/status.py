@@ -13,10 +13,10 @@ from k8sel.cluster.kinds import core_path, pod_selector
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
+from k8sel.names import LABEL_QUEUE
 
 Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _UNTOUCHED_SECONDS = 10
 _QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only say "not yet"
 _OVERTAKEN = ("FailedScheduling",)  # warnings that the pod's own conditions say better, and take back
@@ -146,7 +146,7 @@ def _first(failures: list[Failure]) -> Failure | None:
 
 def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: Iterable[Object], now: datetime) -> str:
     if phase == "Suspended":
-        queue = job.object["metadata"].get("labels", {}).get(_QUEUE_LABEL)
+        queue = job.object["metadata"].get("labels", {}).get(LABEL_QUEUE)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
     if phase in ("Failed", "Restarting"):
         said = (each["message"] for each in _conditions(job.object) if each["type"] == phase)

@@ -13,17 +13,19 @@ from k8sel.entrypoint.stop import MISMATCH, Stop
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from k8sel.entrypoint.machine import Machine
+
 MODES = ("node", "rank", "gate", "check")
 
 
-def main(arguments: list[str] | None = None) -> NoReturn:
-    """Never returns: this process becomes the command, or exits. Never a traceback."""
+def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
+    """Becomes the command, or exits; never shows a traceback. ``root``: where a test lays out a machine."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # nothing here lives long enough to be collected
     words = sys.argv[1:] if arguments is None else arguments
     environ = dict(os.environ)
     try:
-        sys.exit(run(words, environ))
+        sys.exit(run(words, environ, root))
     except Stop as stop:
         _end(stop.messages, environ)
         sys.exit(stop.status)
@@ -32,7 +34,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(MISMATCH)
 
 
-def run(words: list[str], environ: dict[str, str]) -> int:
+def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
     """Does what ``words`` say. Returns only where no command is to be started."""
     if words[:1] in (["--help"], ["-h"]):
         from k8sel.entrypoint.usage import HELP
@@ -49,8 +51,8 @@ def run(words: list[str], environ: dict[str, str]) -> int:
 
     environ = container.under(environ)
     if mode != "check":
-        _start(mode, command, environ)
-    return _check(environ)
+        _start(mode, command, environ, root)
+    return _check(environ, root)
 
 
 def split(words: list[str]) -> tuple[str, list[str]]:
@@ -63,19 +65,18 @@ def split(words: list[str]) -> tuple[str, list[str]]:
     return mode, rest
 
 
-def _start(mode: str, command: list[str], environ: dict[str, str]) -> NoReturn:
-    from k8sel.entrypoint import expect, launch, machine
+def _start(mode: str, command: list[str], environ: dict[str, str], root: str) -> NoReturn:
+    from k8sel.entrypoint import expect, launch
 
     if not command or _unasked(environ):
         launch.become(launch.find(command, environ), command, environ)
-    expectation = expect.read(environ, command)
+    here, expectation = _machine(environ, root), expect.read(environ, command)
     environ = expect.handed_on(expectation, environ)
     if expectation.backend or expectation.mpi:
         from k8sel.entrypoint import setvars
 
-        environ = setvars.sourced(expectation, mode, command, environ)
+        environ = setvars.sourced(expectation, here, mode, command, environ)
     program = launch.find(command, environ)
-    here = machine.under(environ.get("K8SEL_ROOT", ""))
     if mode == "gate":
         from k8sel.entrypoint import gate
 
@@ -94,13 +95,26 @@ def _unasked(environ: dict[str, str]) -> bool:
     return given == ["K8SEL_CHECK"] and environ["K8SEL_CHECK"] == "off"
 
 
-def _check(environ: dict[str, str]) -> int:
+def _machine(environ: dict[str, str], root: str) -> Machine:
+    """This machine, or a test's below ``root``. Raises Stop where a variable of a test would move the check."""
+    if environ.get("K8SEL_ROOT") and not root:
+        raise Stop(
+            [
+                "K8SEL_ROOT is set, and the entrypoint does not read it: it looks for devices on this machine alone. "
+                "Take it out of the image's ENV and of spec.env"
+            ]
+        )
+    from k8sel.entrypoint import machine
+
+    return machine.under(root)
+
+
+def _check(environ: dict[str, str], root: str) -> int:
     """Prints this node's report, whatever becomes of it."""
-    from k8sel.entrypoint import expect, gate, machine, report
+    from k8sel.entrypoint import expect, gate, report
 
     try:
-        here = machine.under(environ.get("K8SEL_ROOT", ""))
-        answer = gate.check_here(expect.read(environ, []), here, environ)
+        answer = gate.check_here(expect.read(environ, []), _machine(environ, root), environ)
     except Stop as stop:
         answer = gate.failed(environ, stop.messages)
     except Exception as error:

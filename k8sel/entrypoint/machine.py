@@ -24,6 +24,7 @@ class Machine:
     sys: str = "/sys"
     lib: str = ""  # folder that vendors' libraries are loaded from; empty: wherever the loader finds them
     system: str = ""  # as `uname -sm` says it: Linux x86_64, Darwin arm64
+    root: str = ""  # the folder below which a test lays out all of these
     environ: Mapping[str, str] | None = None  # what tells drivers how to count, if anything does
 
     def setting(self, *variables: str) -> str:
@@ -36,7 +37,7 @@ def under(root: str) -> Machine:
     """The machine laid out below ``root``, its system in the file ``uname``; an empty ``root`` is the real one."""
     if root:
         dev, proc, sys, lib = (os.path.join(root, name) for name in ("dev", "proc", "sys", "lib"))
-        return Machine(dev, proc, sys, lib, read(root, "uname"))
+        return Machine(dev, proc, sys, lib, read(root, "uname"), root)
     here = os.uname()
     return Machine(system=f"{here.sysname} {here.machine}")
 

@@ -10,6 +10,7 @@ import os
 from k8sel.entrypoint import container, libraries, report, tables
 from k8sel.entrypoint.launch import on_path
 from k8sel.entrypoint.libraries import Libraries
+from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.stop import Stop
@@ -24,9 +25,11 @@ _IN_PACKAGE = "env/setvars.sh"  # of the bindings: intel/torch-ccl README.md
 SECONDS = 60.0
 
 
-def sourced(expectation: Expectation, mode: str, command: list[str], environ: dict[str, str]) -> dict[str, str]:
+def sourced(
+    expectation: Expectation, here: Machine, mode: str, command: list[str], environ: dict[str, str]
+) -> dict[str, str]:
     """``environ`` with what the backend's script, or else the MPI's, sets. Raises Stop where it does not work."""
-    script = _script(expectation, command, environ)
+    script = _script(expectation, here, command, environ)
     if not script:
         return environ
     try:
@@ -41,7 +44,7 @@ def sourced(expectation: Expectation, mode: str, command: list[str], environ: di
     return found
 
 
-def _script(expectation: Expectation, command: list[str], environ: dict[str, str]) -> str:
+def _script(expectation: Expectation, here: Machine, command: list[str], environ: dict[str, str]) -> str:
     """The backend's own, or else its MPI's; empty where none is here, or it was sourced already."""
     row, mpi = tables.backends().get(expectation.backend), tables.mpi().get(expectation.mpi)
     package = _package(row["modules"], command, environ) if row else ""
@@ -50,7 +53,7 @@ def _script(expectation: Expectation, command: list[str], environ: dict[str, str
     # hydra hands I_MPI_ROOT on to the ranks whatever it is told, and LD_LIBRARY_PATH not.
     if not mpi or _is_searched(environ.get("I_MPI_ROOT", ""), environ):
         return ""
-    paths = (environ.get("K8SEL_ROOT", "") + path for path in mpi["setvars"])
+    paths = (here.root + path for path in mpi["setvars"])
     return next((path for path in paths if os.path.isfile(path)), "")
 
 

@@ -28,8 +28,6 @@ Also read:
   CCL_WORKER_COUNT       oneCCL's workers: threads of each process that need cores of their own
   K8SEL_NODE             this node's name in messages (default: the host's name)
   K8SEL_TERMINATION_LOG  where the message of a stop goes (default: /dev/termination-log, where there is one)
-  K8SEL_ROOT             for tests: /dev, /proc, /sys, the vendors' libraries (lib) and oneAPI's script (opt) are looked
-                         for below this folder
 
 Exit status: the command's own; 78 when the command was not started (a mismatch, a wrong expectation, no such program);
 1 when the gate's mpirun could not reach any node.

@@ -8,70 +8,21 @@ from typing import Any
 from k8sel.accelerators import ROWS
 from k8sel.audit.manifest import REPLICAS, Container, Manifest, Pods, dig, listing, mapping, number, row_of
 from k8sel.errors import FieldPath
+from k8sel.fields import FIELDS, Field
 from k8sel.fromline.draft import Draft
 from k8sel.fromline.masks import NOTHING, row_of_cpus
 from k8sel.frommanifest.places import Places
+from k8sel.names import LABEL_QUEUE
 from k8sel.rules.common import bare
 
 SHM = "/dev/shm"
-# A field of the object, the pod or the container -> the job file's. What is None is the operator's, or needless there.
-OBJECT: dict[tuple[str, ...], FieldPath | None] = {
-    ("metadata", "name"): ("metadata", "name"),
-    ("metadata", "namespace"): ("metadata", "namespace"),
-    ("spec", "runPolicy", "cleanPodPolicy"): ("spec", "policy", "cleanPodPolicy"),
-    ("spec", "runPolicy", "backoffLimit"): ("spec", "policy", "backoffLimit"),
-    ("spec", "runPolicy", "activeDeadlineSeconds"): ("spec", "policy", "activeDeadlineSeconds"),
-    ("spec", "runPolicy", "ttlSecondsAfterFinished"): ("spec", "policy", "ttlSecondsAfterFinished"),
-    ("spec", "backoffLimit"): ("spec", "policy", "backoffLimit"),
-    ("spec", "activeDeadlineSeconds"): ("spec", "policy", "activeDeadlineSeconds"),
-    ("spec", "ttlSecondsAfterFinished"): ("spec", "policy", "ttlSecondsAfterFinished"),
-    ("spec", "mpiImplementation"): ("spec", "mpi", "implementation"),
-    ("spec", "sshAuthMountPath"): ("spec", "mpi", "sshAuthMountPath"),
+# Paths in the object whose fields have rows, and their place in the table.
+PLACES: dict[tuple[str, ...], str] = {
+    (): "object",
+    ("spec",): "spec",
+    ("spec", "runPolicy"): "runPolicy",
+    ("metadata",): "metadata",
 }
-POD: dict[str, FieldPath | None] = {
-    "containers": None,
-    "restartPolicy": None,
-    "terminationGracePeriodSeconds": None,
-    "subdomain": None,
-    "dnsPolicy": None,
-    "enableServiceLinks": None,
-    "volumes": None,
-    "nodeSelector": ("spec", "nodeSelector"),
-    "affinity": ("spec", "affinity"),
-    "tolerations": ("spec", "tolerations"),
-    "serviceAccountName": ("spec", "serviceAccountName"),
-    "imagePullSecrets": ("spec", "imagePullSecrets"),
-    "securityContext": ("spec", "podSecurityContext"),
-    "hostNetwork": ("spec", "hostNetwork"),
-    "priorityClassName": ("spec", "scheduling", "priorityClassName"),
-    "schedulerName": ("spec", "scheduling", "schedulerName"),
-}
-CONTAINER: dict[str, FieldPath | None] = {
-    "name": None,
-    "command": None,
-    "args": None,
-    "env": None,
-    "resources": None,
-    "volumeMounts": None,
-    "ports": None,
-    "terminationMessagePath": None,
-    "terminationMessagePolicy": None,
-    "image": ("spec", "image"),
-    "imagePullPolicy": ("spec", "imagePullPolicy"),
-    "workingDir": ("spec", "workingDir"),
-    "securityContext": ("spec", "securityContext"),
-}
-# Beside those: what is looked at elsewhere, or is the operator's own.
-HERE = frozenset(
-    (
-        *("apiVersion", "kind", "metadata", "spec", "status", "runPolicy", "labels", "annotations"),
-        *("template", "completions", "parallelism", "completionMode", "nprocPerNode", "slotsPerWorker"),
-        *("runLauncherAsWorker", "launcherCreationPolicy", "pytorchReplicaSpecs", "mpiReplicaSpecs"),
-        *("generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields"),
-        *("selector"),
-    )
-)
-QUEUE = "kueue.x-k8s.io/queue-name"
 _KUBECTLS = "kubectl.kubernetes.io/"  # annotations that it writes for itself
 _NOT_CARRIED = "it has no field in a job file"
 
@@ -101,14 +52,11 @@ def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, pla
         draft.nodes = manifest.nodes or 1
         draft.put(("spec", "nodes"), draft.nodes, places.word("", manifest.at("spec")))
         _alike(draft, manifest, pods, places)
-    for path, into in OBJECT.items():
-        value = manifest.get(*path)
-        if value is not None and into and not (manifest.kind == "Pod" and path[0] == "spec"):
-            draft.put(into, value, places.word("", manifest.at(*path)))
+    _object(draft, manifest, places)
     _labels(draft, manifest, places)
     _others(draft, manifest, pods, places)
-    _flat(draft, pods.spec, pods.spec_path, POD, places)
-    _flat(draft, container.data, container.path, CONTAINER, places)
+    _flat(draft, pods.spec, pods.spec_path, FIELDS["pod"], places)
+    _flat(draft, container.data, container.path, FIELDS["container"], places)
     _devices(draft, container, places)
     _volumes(draft, pods, container, places)
     for other in pods.containers:
@@ -117,6 +65,15 @@ def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, pla
             draft.warn(
                 word, f"container {other.name} is not carried over: a job's pod has one", "what it does, elsewhere"
             )
+
+
+def _object(draft: Draft, manifest: Manifest, places: Places) -> None:
+    """Copies the object's own fields that the job file has. A Pod's spec is its pod's."""
+    for path, place in PLACES.items():
+        for name, row in FIELDS[place].items():
+            value = manifest.get(*path, name)
+            if row.adopted == "copied" and value is not None and not (manifest.kind == "Pod" and path[:1] == ("spec",)):
+                draft.put(row.path, value, places.word("", manifest.at(*path, name)))
 
 
 def _alike(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
@@ -129,11 +86,10 @@ def _alike(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None
 
 
 def _others(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
-    """What the object says beside its pods and has no field in a job file."""
-    within: tuple[tuple[str, ...], ...] = ((), ("spec",), ("spec", "runPolicy"), ("metadata",))
-    for path in within if manifest.kind != "Pod" else within[:1]:
-        for name in mapping(manifest.get(*path)):
-            if (*path, name) not in OBJECT and name not in HERE:
+    """Reports the object's fields beside its pods that a job file does not have. Of a Pod, only those at the top."""
+    for path, place in PLACES.items():
+        for name in mapping(manifest.get(*path)) if manifest.kind != "Pod" or not path else ():
+            if _is_reported(FIELDS[place], name):
                 word = places.word(str(name), manifest.at(*path, name))
                 draft.note(word, f"{'.'.join((*path, str(name)))} is not carried over: {_NOT_CARRIED}")
     template = (*pods.spec_path[:-1], "metadata")
@@ -144,7 +100,7 @@ def _others(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> Non
 def _labels(draft: Draft, manifest: Manifest, places: Places) -> None:
     labels = dict(mapping(manifest.get("metadata", "labels")))
     place = places.word("", manifest.at("metadata", "labels"))
-    queue = labels.pop(QUEUE, None)
+    queue = labels.pop(LABEL_QUEUE, None)
     if queue:
         draft.put(("spec", "scheduling", "queue"), queue, place)
     if labels:
@@ -155,17 +111,18 @@ def _labels(draft: Draft, manifest: Manifest, places: Places) -> None:
         draft.put(("metadata", "annotations"), own, places.word("", manifest.at("metadata", "annotations")))
 
 
-def _flat(
-    draft: Draft, data: Mapping[str, Any], path: FieldPath, table: Mapping[str, FieldPath | None], places: Places
-) -> None:
-    """Fields that go somewhere as they are; those that the table does not have are named."""
+def _flat(draft: Draft, data: Mapping[str, Any], path: FieldPath, rows: Mapping[str, Field], places: Places) -> None:
+    """Copies the fields that the job file has, and reports those that it does not have."""
     for name, value in data.items():
         word = places.word(name, (*path, name))
-        into = table.get(name)
-        if into:
-            draft.put(into, value, word)
-        elif name not in table and name != "envFrom":
+        if _is_reported(rows, name):
             draft.note(word, f"{name} is not carried over: {_NOT_CARRIED}")
+        elif rows[name].adopted == "copied":
+            draft.put(rows[name].path, value, word)
+
+
+def _is_reported(rows: Mapping[str, Field], name: str) -> bool:
+    return name not in rows or rows[name].adopted == "reported"
 
 
 def _devices(draft: Draft, container: Container, places: Places) -> None:

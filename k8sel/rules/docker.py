@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
+from msgspec import Struct
+
 from k8sel.accelerators import ROWS
 from k8sel.errors import FieldPath, Problem
+from k8sel.fields import FIELDS
 from k8sel.rules.common import Rule, forbidden, required, warning
 from k8sel.spec import JobFile
 
@@ -18,6 +21,7 @@ CONTAINER_SECURITY = (
 )
 MOUNT = ("name", "mountPath", "readOnly", "subPath")
 RESOURCES = ("cpu", "memory")
+IGNORED = {row.path for rows in FIELDS.values() for row in rows.values() if row.docker == "ignored"}
 
 
 def _only_docker(rule: Rule) -> Rule:
@@ -86,20 +90,10 @@ def ignored_fields(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
-    spec, asked, policy = job.spec, job.spec.accelerator, job.spec.policy
+    spec, asked = job.spec, job.spec.accelerator
     yield ("accelerator", "allocation"), asked.allocation == "host"
     yield ("accelerator", "resource"), asked.resource
-    yield ("imagePullSecrets",), spec.image_pull_secrets
-    yield ("serviceAccountName",), spec.service_account_name
-    yield ("nodeSelector",), spec.node_selector
-    yield ("affinity",), spec.affinity
-    yield ("tolerations",), spec.tolerations
-    yield ("scheduling", "queue"), spec.scheduling.queue
-    yield ("scheduling", "priorityClassName"), spec.scheduling.priority_class_name
-    yield ("scheduling", "gang"), spec.scheduling.gang
-    yield ("policy", "backoffLimit"), policy.backoff_limit
-    yield ("policy", "activeDeadlineSeconds"), policy.active_deadline_seconds
-    yield ("policy", "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished
+    yield from ((path, value) for path, value in _values(spec) if ("spec", *path) in IGNORED)
     for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
         yield from _others((name,), given, known)
         # A file in the kubelet's own folder; Docker's own profile holds instead.
@@ -107,6 +101,15 @@ def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
     yield from _others(("resources",), spec.resources, RESOURCES)
     for index, mount in enumerate(spec.volume_mounts):
         yield from _others(("volumeMounts", index), mount, MOUNT)
+
+
+def _values(part: Struct) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Each field of ``part`` and of the parts in it, with its value, in the order of the models."""
+    for key, attribute in zip(part.__struct_encode_fields__, part.__struct_fields__, strict=True):
+        value = getattr(part, attribute)
+        yield (key,), value
+        if isinstance(value, Struct):
+            yield from (((key, *path), inner) for path, inner in _values(value))
 
 
 def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> Iterator[tuple[FieldPath, object]]:

@@ -7,21 +7,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from k8sel import env
+from k8sel import env, fields, names
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.launch import FOLDER
 from k8sel.plan import Argv, Fragment, JobPlan
 
 ENTRYPOINT = "k8sel"  # volumes that k8sel adds
 SHARED_MEMORY = "k8sel-shm"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 Object = dict[str, Any]
 
 
 def metadata(plan: JobPlan) -> Object:
     """Of the job's own object."""
-    queue = {QUEUE_LABEL: plan.queue} if plan.queue else {}
+    queue = {names.LABEL_QUEUE: plan.queue} if plan.queue else {}
     placed = {"name": plan.name, "namespace": plan.namespace} if plan.namespace else {"name": plan.name}
     return {**placed, "labels": {**plan.labels, **queue}, "annotations": dict(plan.annotations)}
 
@@ -46,11 +45,10 @@ def template(plan: JobPlan, pod: Fragment, container: Object, config_map: str | 
     scheduling = {"schedulerName": plan.scheduler_name, "priorityClassName": plan.priority_class_name}
     volumes = [*pod.get("volumes", []), *_volumes(plan, config_map)]
     spec: Object = {name: value for name, value in scheduling.items() if value}
-    spec |= {name: value for name, value in pod.items() if name != "volumes"}
-    spec["containers"] = [container]
+    spec |= {**pod, "containers": [container]}
     if volumes:
         spec["volumes"] = volumes
-    return {"metadata": {"labels": dict(plan.labels)}, "spec": spec}
+    return {"metadata": {"labels": dict(plan.labels)}, "spec": fields.in_order("pod", spec)}
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -62,23 +60,21 @@ class Program(Struct, frozen=True, kw_only=True):
     ready_port: int | None = None  # ready once something listens there
 
 
-def container(plan: JobPlan, program: Program, fields: Fragment, config_map: str | None) -> Object:
-    """A container; ``fields``: those that the plan has for it."""
+def container(plan: JobPlan, program: Program, planned: Fragment, config_map: str | None) -> Object:
+    """A container; ``planned``: the fields that the plan has for it."""
     entries = [dict(entry) for entry in program.env]
-    mounts = [*fields.get("volumeMounts", []), *_mounts(plan, config_map)]
-    return {
+    mounts = [*planned.get("volumeMounts", []), *_mounts(plan, config_map)]
+    made = {
+        **planned,
         "name": program.container,
         "image": plan.image,
-        **_taken(fields, "imagePullPolicy"),
         "command": [env.literal(word) for word in program.command],
-        **_taken(fields, "workingDir"),
         **({"env": entries} if entries else {}),
-        **_taken(fields, "resources"),
         **({"volumeMounts": mounts} if mounts else {}),
         **({"startupProbe": _listening(program.ready_port)} if program.ready_port else {}),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        **_taken(fields, "securityContext"),
     }
+    return fields.in_order("container", made)
 
 
 def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
@@ -91,10 +87,6 @@ def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
 def _listening(port: int) -> Object:
     """Ready once it listens. Not asked again: a readiness probe would leave lines in sshd's log as long as it runs."""
     return {"tcpSocket": {"port": port}, "periodSeconds": 2, "failureThreshold": 60}
-
-
-def _taken(fields: Fragment, name: str) -> Object:
-    return {name: fields[name]} if name in fields else {}
 
 
 def _gang(plan: JobPlan, pods: int) -> Object:

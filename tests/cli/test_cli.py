@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +229,23 @@ def test_the_readmes_job_is_good_and_its_mistake_is_said_as_shown(tmp_path: Path
     said = k8sel("plan", "job.yaml", cwd=tmp_path).stderr
     assert said.startswith("job.yaml:")
     assert said in readme
+
+
+def test_a_fault_of_k8sel_is_reported_without_the_text_of_the_exception() -> None:
+    program = (
+        "import sys, k8sel.cli\n"
+        "def fault(*_):\n"
+        "    raise ValueError('Invalid header value Bearer s3cret-token')\n"
+        "k8sel.cli.read = fault\n"
+        "sys.argv = ['k8sel', 'validate', 'job.yaml']\n"
+        "k8sel.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    first, *rest = done.stderr.splitlines()
+    assert re.fullmatch(r"k8sel: a fault in k8sel itself: ValueError in k8sel\.cli, line \d+", first)
+    assert rest == [
+        "Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.",
+        "Read that first: it can quote your files, secrets included.",
+    ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import unavailable
+from entrypoint import rooted
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, drm, gaudi, kfd
 
@@ -151,7 +152,7 @@ def ranks(box: Box, env: dict[str, str], **spec: object) -> list[dict[str, Any]]
     """What each rank of a job on ``box`` saw, by local rank."""
     (box.root / "show.py").write_text(SHOW)
     text = job("python3", str(box.root / "show.py"), **spec)
-    done = run("-q", "-", env={**env, "K8SEL_ROOT": str(box.root)}, text=text)
+    done = run("-q", "-", env=rooted.environ(box.root, env), text=text)
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line.removeprefix("shown ")) for line in done.stdout.splitlines() if line.startswith("shown ")]
     return sorted(seen, key=lambda rank: int(rank["LOCAL_RANK"] or 0))
@@ -199,7 +200,7 @@ def test_by_mpirun_each_process_sees_its_own_device_alone(box: Box, kind: str) -
 
 def test_auto_says_what_it_picked_and_why(box: Box) -> None:
     show = job("python3", "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])", accelerator={"type": "auto"})
-    done = run("-", env={**CLEAN, "K8SEL_ROOT": str(box.root)}, text=show)
+    done = run("-", env=rooted.environ(box.root, CLEAN), text=show)
     assert done.stdout == f"{uuid(3)}\n"
     assert done.stderr.splitlines()[0].endswith(
         "spec.accelerator.type: note: auto is cuda on this machine: 4 cuda devices by /proc/driver/nvidia; "
@@ -208,7 +209,7 @@ def test_auto_says_what_it_picked_and_why(box: Box) -> None:
 
 
 def test_auto_is_the_cpu_where_nothing_else_is(tmp_path: Path) -> None:
-    env = {**CLEAN, "K8SEL_ROOT": str(tmp_path)}
+    env = rooted.environ(tmp_path, CLEAN)
     done = run("-", env=env, text=job("python3", "-c", "pass", accelerator={"type": "auto"}))
     assert done.returncode == 0
     assert "note: auto is cpu on this machine: no device of any kind is here.\n" in done.stderr
@@ -222,12 +223,12 @@ def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:
     mac = Box(tmp_path / "mac", tmp_path)
     mac.write("uname", "Darwin arm64\n")
     for kind in ("auto", "mps"):
-        done = run("-", env={**CLEAN, "K8SEL_ROOT": str(mac.root)}, text=job("echo", "ran", accelerator={"type": kind}))
+        done = run("-", env=rooted.environ(mac.root, CLEAN), text=job("echo", "ran", accelerator={"type": kind}))
         assert (done.returncode, done.stdout) == (0, "ran\n")
         assert "local rank 0 -> the machine's own mps device; OMP_NUM_THREADS=" in done.stderr
         assert ("note: auto is mps on this machine: 1 mps device by uname." in done.stderr) == (kind == "auto")
 
-    elsewhere = {**CLEAN, "K8SEL_ROOT": str(box.root)}
+    elsewhere = rooted.environ(box.root, CLEAN)
     text = job("echo", "ran", accelerator={"type": "mps"})
     refused = run("-", env=elsewhere, text=text)
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -247,7 +248,7 @@ def test_a_process_is_started_for_each_part_that_this_process_may_use(tmp_path: 
         made.write(f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", f"{number}\n")
         made.write(f"sys/devices/system/node/node{number}/cpulist", f"{cpu}\n")
     text = job("python3", "train.py", launcher="torchrun", cpu={"processPer": part})
-    result = run("-q", "--print", "-", env={**CLEAN, "K8SEL_ROOT": str(made.root)}, text=text)
+    result = run("-q", "--print", "-", env=rooted.environ(made.root, CLEAN), text=text)
 
     assert f"--nproc-per-node {len(own)} train.py" in result.stdout
 

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from entrypoint import rooted
+
 BASE = "box/base:1"  # Debian with python3, as root
 NO_PYTHON = "box/nopython:1"
 MASKS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -36,7 +38,8 @@ class Docker:
 
     def k8sel(self, *options: str, text: str, root: Path | None = None) -> Done:
         """`k8sel docker OPTIONS -` for the job file ``text``, on the machine below ``root``; nothing is left behind."""
-        env = {**self.env, **({"K8SEL_ROOT": str(root)} if root else {})}
+        laid_out = {"K8SEL_ROOT": str(root), "XDG_CACHE_HOME": rooted.cache(root / "cache")} if root else {}
+        env = {**self.env, **laid_out}
         done = subprocess.run(command(*options), input=text, env=env, capture_output=True, text=True, check=False)
         assert self("ps", "-aq").stdout == ""
         return done

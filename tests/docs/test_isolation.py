@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrypoint import rooted
 from entrypoint.machines import Box, uuid
 from planning.jobs import plan
 
@@ -40,14 +41,13 @@ def ran(program: str, accelerator: dict[str, Any], machine: Box, torch_env: dict
     }
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "job"}, "spec": spec}
     own = {
-        "K8SEL_ROOT": str(machine.root),
         "FAKE_NVML_DEV": str(machine.root / "dev"),
         "LD_LIBRARY_PATH": str(machine.root / "lib"),
     }
     done = subprocess.run(
         [sys.executable, "-m", "k8sel", "run", "-q", "-"],
         input=json.dumps(file),
-        env={**torch_env, **own},
+        env={**rooted.environ(machine.root, torch_env), **own},
         capture_output=True,
         text=True,
         check=False,

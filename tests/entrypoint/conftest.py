@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint import rooted
 from entrypoint.machines import Box
-from k8sel import brought, zipapp
+from k8sel import brought
 
 
 @pytest.fixture(scope="session")
 def entrypoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the ConfigMap puts at /k8sel."""
     folder = tmp_path_factory.mktemp("k8sel")
-    (folder / brought.ARCHIVE).write_bytes(zipapp.build())
+    (folder / brought.ARCHIVE).write_bytes(rooted.archive())
     (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     return folder
 

@@ -155,7 +155,7 @@ def become(program: str, command: list[str], environ: dict[str, str]) -> NoRetur
     raise Started(environ)
 
 
-def run(mode: str, environ: dict[str, str], driver: Mapping[str, str]) -> Seen:
+def run(mode: str, environ: dict[str, str], root: Path, driver: Mapping[str, str]) -> Seen:
     """One start in this process: what the driver's fake is told has to be in the real environment."""
     seen = Seen()
     begun = time.monotonic()
@@ -168,7 +168,7 @@ def run(mode: str, environ: dict[str, str], driver: Mapping[str, str]) -> Seen:
         mock.patch.dict(os.environ, driver),
     ):
         try:
-            entrypoint.run([mode, "true"], environ)
+            entrypoint.run([mode, "true"], environ, str(root))
         except Stop as stop:
             seen.stop = stop
         except Started as started:
@@ -231,14 +231,13 @@ def test_the_command_or_a_message(
         environ = {
             "PATH": "/bin",
             **variables,
-            "K8SEL_ROOT": root,
             "K8SEL_EXPECT": json.dumps({"version": 1, **expectation}),
             "K8SEL_NODE": "box",
             "K8SEL_CHECK": override,
         }
         fault = ",".join(f"{function}={what}" for function, what in driver or ())
         told = {"FAKE_NVML_DEV": f"{root}/dev", "FAKE_NVML_FAULT": fault, "FAKE_NVML_MIG": parts}
-        seen = run(mode, environ, told)
+        seen = run(mode, environ, Path(root), told)
     judge(seen, mode, {**expectation, "check": override or expectation.get("check", "enforce")})
 
 
@@ -298,10 +297,10 @@ def driver_root(tmp_path_factory: pytest.TempPathFactory, fake_nvml: Path) -> Pa
 
 def start(root: Path, function: str, what: str, **asked: object) -> Seen:
     expect = {"version": 1, "accelerator": "cuda", "devices": [0], "memory": 1, **asked}
-    environ = {"PATH": "/bin", "K8SEL_ROOT": str(root), "K8SEL_EXPECT": json.dumps(expect), "K8SEL_NODE": "box"}
+    environ = {"PATH": "/bin", "K8SEL_EXPECT": json.dumps(expect), "K8SEL_NODE": "box"}
     parts = ";;1g.10gb" if function in ONLY_PARTS else ""
     told = {"FAKE_NVML_DEV": f"{root}/dev", "FAKE_NVML_FAULT": f"{function}={what}", "FAKE_NVML_MIG": parts}
-    seen = run("node", environ, told)
+    seen = run("node", environ, root, told)
     judge(seen, "node", {**expect, "check": "enforce"})
     return seen
 

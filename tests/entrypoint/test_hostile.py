@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +20,18 @@ from hypothesis import strategies as some
 
 from cluster.client import await_
 from entrypoint.machines import Box, Gpu, devices, left_over, uuid
+from k8sel import brought, zipapp
 from k8sel.entrypoint import byhand, protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.stop import Stop
 
 A, B = "0000:1a:00.0", "0000:3b:00.0"
+BY_HAND = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3"}
+MOVED = (
+    "K8SEL_ROOT is set, and the entrypoint does not read it: it looks for devices on this machine alone. "
+    "Take it out of the image's ENV and of spec.env"
+)
 OWN_ERROR = "error in the entrypoint itself"
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(),
@@ -174,6 +181,28 @@ def test_pci_domains_are_numbers() -> None:
     addresses = ["10000:01:00.0", "2000:01:00.0", "0000:0a:00.1", "0000:09:00.0", "0000:0a:00.0"]
     assert sorted(addresses, key=pci_order) == [addresses[number] for number in (3, 4, 2, 1, 0)]
     assert normal_pci("00010000:3B:00.0") == "10000:3b:00.0"
+
+
+@pytest.mark.parametrize(
+    "job", [{"K8SEL_EXPECT": '{"version":1,"accelerator":"cuda","devices":[2,0],"count":3}'}, BY_HAND]
+)
+@pytest.mark.parametrize("mode", ["node", "rank", "gate", "check"])
+def test_an_image_cannot_move_the_check_to_a_tree_of_its_own(
+    mode: str, job: dict[str, str], nvml_box: Box, tmp_path: Path
+) -> None:
+    """``ENV K8SEL_ROOT=/forged`` in an image, where the forged tree has all that the job expects."""
+    archive = tmp_path / brought.ARCHIVE
+    archive.write_bytes(zipapp.build())
+    words = [sys.executable, "-I", "-S", str(archive), mode, *(() if mode == "check" else ("--", "env"))]
+    env = {**nvml_box.environ(None, job), "K8SEL_ROOT": str(nvml_box.root)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    if mode == "check":
+        report = json.loads(done.stdout.removeprefix("k8sel-report: "))
+        assert (report["ok"], len(report["problems"])) == (False, 1)
+        assert MOVED in report["problems"][0]
+    else:
+        assert (done.returncode, done.stdout) == (78, "")
+        assert done.stderr.splitlines() == [f"k8sel: {MOVED}"]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -13,6 +13,7 @@ from cluster.client import await_
 from entrypoint.machines import Box, End, left_over, script
 from entrypoint.packages import environment, lay_out, torch
 from k8sel.entrypoint import setvars
+from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.stop import Stop
 
@@ -112,7 +113,7 @@ def test_an_image_without_bash(box: Box, tmp_path: Path, monkeypatch: pytest.Mon
     package = bindings(tmp_path / "venv")
     monkeypatch.setattr(setvars, "on_path", lambda command, environ: "" if command[0].endswith("bash") else command[0])
     with pytest.raises(Stop, match=f"{package}/env/setvars.sh cannot be sourced: it needs bash, which is not in"):
-        setvars.sourced(Expectation("cpu", (), backend="ccl"), "node", [f"{tmp_path}/venv/bin/python"], {})
+        setvars.sourced(Expectation("cpu", (), backend="ccl"), Machine(), "node", [f"{tmp_path}/venv/bin/python"], {})
 
 
 def test_a_script_that_hangs(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_a_script_that_hangs(box: Box, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(setvars, "SECONDS", 0.2)
     command = [f"{tmp_path}/venv/bin/python"]
     with pytest.raises(Stop, match=r"cannot be sourced: no end in 0\.2 s"):
-        setvars.sourced(Expectation("cpu", (), backend="ccl"), "node", command, {"PATH": "/usr/bin:/bin"})
+        setvars.sourced(Expectation("cpu", (), backend="ccl"), Machine(), "node", command, {"PATH": "/usr/bin:/bin"})
     await_(lambda: not left_over(["sleep", "71.25"]), what="end of what the script had started")
 
 

@@ -110,6 +110,7 @@ def test_a_pytorch_job_is_all_there() -> None:
             "spec:\n  elasticPolicy: {minReplicas: 1}\n  nproc",
             "elasticPolicy is not",
         ),
+        ("no-shared-memory", "spec:\n  nproc", "spec:\n  labels: {}\n  nproc", "spec.labels is not"),
         (
             "no-shared-memory",
             "          containers:",
@@ -139,6 +140,13 @@ def test_what_a_job_file_does_not_say_is_named(case: str, old: str, new: str, wo
 
     assert old in manifest(case)
     assert words in said(text)
+
+
+def test_the_selector_that_a_cluster_writes_is_not_reported() -> None:
+    """As `kubectl get job -o yaml` prints it; a name of one letter is reported like any other."""
+    text = manifest("job-not-indexed").replace("  completions: 4\n", "  completions: 4\n  selector: {}\n  s: 1\n", 1)
+
+    assert re.findall(r"(spec\.\S+) is not carried over", said(text)) == ["spec.s"]
 
 
 @pytest.mark.parametrize(

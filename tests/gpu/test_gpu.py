@@ -138,8 +138,9 @@ def _program(path: Path, text: str) -> None:
 
 # For a machine where k8sel was not installed, but only put on Python's path.
 ENTRYPOINT = """
+import os
 from k8sel.entrypoint.__main__ import main
-main()
+main(root=os.environ.get("K8SEL_ROOT", ""))
 """
 
 

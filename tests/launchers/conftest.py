@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from entrypoint import rooted
 from entrypoint.machines import Box
 
 from k8sel.accelerators import owned_env
@@ -34,8 +35,7 @@ def box(tmp_path: Path, fake_nvml: Path) -> Box:
 def env(installed: dict[str, str], box: Box, tmp_path: Path) -> dict[str, str]:
     """The same on that machine."""
     return {
-        **installed,
-        "K8SEL_ROOT": str(box.root),
+        **rooted.environ(box.root, installed),
         "FAKE_NVML_DEV": str(box.root / "dev"),
         "LD_LIBRARY_PATH": str(box.root / "lib"),
         "K8SEL_TERMINATION_LOG": str(tmp_path / "termination-log"),

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from entrypoint import rooted
 from entrypoint.machines import Box, uuid
 
 from k8sel import accelerators, api, brought, env, local, on_docker
@@ -186,7 +187,7 @@ def _written(given: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
 
 def furnish(image: Path) -> None:
     """Puts in what /k8sel has in a container, and the image's programs."""
-    (image / brought.ARCHIVE).write_bytes(brought.archive())
+    (image / brought.ARCHIVE).write_bytes(rooted.archive())
     (image / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
     (image / "bin").mkdir()
     (image / "bin" / "python3").symlink_to(sys.executable)

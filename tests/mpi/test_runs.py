@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,6 +78,25 @@ def test_torch_finds_the_other_ranks(runtime: Runtime, torch_env: dict[str, str]
         cpu={"threadsPerProcess": 1},
     )
     assert sorted(result.stdout.splitlines()) == [f"rank {rank} of 2: 1, 1 threads" for rank in range(2)], result.stderr
+
+
+def test_one_machine_needs_no_ssh(runtime: Runtime, tmp_path: Path) -> None:
+    """Without one, Open MPI 4 stops before it starts anything, and Open MPI 5 starts no more processes than cores."""
+    programs, ranks = tmp_path / "bin", tmp_path / "ranks"
+    programs.mkdir()
+    ranks.mkdir()
+    for program in ("sh", "env", "uname", "hostname"):
+        (programs / program).symlink_to(_program(program))
+    one_cpu = (_program("taskset"), "--cpu-list", str(min(os.sched_getaffinity(0))))
+    path = f"{runtime.folder / 'bin'}:{programs}"
+    shown = runtime.show(ranks, shell={"PATH": path}, within=one_cpu, processesPerNode=3)
+    assert [rank["env"]["RANK"] for rank in shown] == ["0", "1", "2"]
+
+
+def _program(name: str) -> str:
+    path = shutil.which(name)
+    assert path is not None, name
+    return path
 
 
 def test_each_says_of_itself_what_no_other_says(runtime: Runtime) -> None:

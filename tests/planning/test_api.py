@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from k8sel import api
-from k8sel.errors import SpecError
+from k8sel import api, validate
+from k8sel.errors import Problem, SpecError
+from k8sel.spec import JobFile
 from planning import goldens
 
 HEAVY = ("kubernetes", "docker", "jsonschema", "rich", "typer", "requests")
@@ -91,3 +95,26 @@ def test_auto_is_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
 
     assert api.plan(load(TEXT.replace("type: cuda, devices: [2, 0]", "type: auto")), "run").devices.type == "cpu"
+
+
+@pytest.mark.parametrize("step", [api.check, api.plan])
+@pytest.mark.parametrize("text", [TEXT, TEXT.replace("devices", "count: 1, devices")], ids=["good", "bad"])
+def test_each_rule_looks_at_a_job_once(
+    step: Callable[[api.Job], object], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [0] * len(validate.RULES)
+
+    def counted(index: int, file: JobFile, door: str) -> Iterable[Problem]:
+        calls[index] += 1
+        return rules[index](file, door)
+
+    rules = validate.RULES
+    monkeypatch.setattr(validate, "RULES", tuple(partial(counted, index) for index in range(len(rules))))
+    with contextlib.suppress(SpecError):
+        step(load(text))
+
+    assert calls == [1] * len(rules)
+
+
+def test_the_check_and_the_plan_warn_of_the_same() -> None:
+    assert tuple(api.check(load(TEXT))) == api.plan(load(TEXT)).warnings

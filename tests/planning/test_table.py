@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from k8sel import accelerators, launchers
 from k8sel.accelerators import ROWS, TABLE, Row
-from k8sel.backends import BACKENDS, VARIABLES
-from k8sel.launchers import LAUNCHERS
+from k8sel.backends import BACKENDS, VARIABLES, Backend
+from k8sel.launchers import LAUNCHERS, Launcher, Mpi
 from k8sel.spec import Ccl
 
 PACKAGE = Path(accelerators.__file__).parent
@@ -34,7 +35,7 @@ def raw() -> dict[str, dict[str, Any]]:
 def vendor_words() -> set[str]:
     """Resource names, labels and variables of the table."""
     words = {word for row in ROWS.values() for word in (row.resource_name, row.product_label) if word}
-    words |= {word for row in ROWS.values() for word in (row.count_label, row.memory_label) if word}
+    words |= {row.memory_label for row in ROWS.values() if row.memory_label}
     return words | {variable for row in ROWS.values() for variable in row.owned_env}
 
 
@@ -92,8 +93,34 @@ def _without_prose(text: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=str)
-def test_a_rows_own_backend_is_in_the_table_of_backends(row: Row) -> None:
-    assert row.name in BACKENDS[row.collective_backend].accelerators
+def test_a_row_has_a_backend_that_connects_its_processes(row: Row) -> None:
+    assert [name for name, backend in BACKENDS.items() if row.name in backend.accelerators]
+
+
+@pytest.mark.parametrize("row", [Row, Backend, Mpi, Launcher])
+def test_each_column_of_a_table_is_read(row: type[msgspec.Struct]) -> None:
+    read = _read_in_code() | _read_in_chart()
+    columns = dict(zip(row.__struct_fields__, row.__struct_encode_fields__, strict=True))
+    columns.pop("source", None)  # for people
+
+    assert [column for column, key in columns.items() if not {column, key} & read] == []
+
+
+def _read_in_code() -> set[str]:
+    """Attributes that the package reads, and keys that it looks up."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                found.add(str(node.slice.value))
+    return found
+
+
+def _read_in_chart() -> set[str]:
+    templates = (PACKAGE.parent / "charts" / "k8sel" / "templates").glob("*.tpl")
+    return {word for path in templates for word in re.findall(r"\.(\w+)", path.read_text())}
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -19,7 +19,7 @@ namespace: {{ . | quote }}
 labels:
 {{- toYaml .labels | nindent 2 }}
 {{- with .spec.scheduling.queue }}
-  kueue.x-k8s.io/queue-name: {{ . | quote }}
+  {{ $.facts.labels.queue }}: {{ . | quote }}
 {{- end }}
 annotations:
 {{- include "k8sel.yaml" .annotations | nindent 2 }}
@@ -52,7 +52,6 @@ schedulingPolicy:
 A replica. Takes plan, number, restartPolicy, and of its one container: name, command, env, and
   launcher   it runs mpirun: anywhere, and with no device
   port       it is ready once something listens there
-  pod        other fields of its pod
 */}}
 {{- define "k8sel.replica" -}}
 replicas: {{ .number }}
@@ -70,8 +69,6 @@ template:
 {{- $plan := .plan -}}
 {{- $spec := $plan.spec -}}
 {{- $pod := dict "enableServiceLinks" false "terminationGracePeriodSeconds" $plan.facts.pod.graceSeconds -}}
-{{- include "k8sel.given" (list $pod (pick $spec "serviceAccountName" "imagePullSecrets" "nodeSelector")) -}}
-{{- include "k8sel.given" (list $pod (pick $spec.scheduling "schedulerName" "priorityClassName")) -}}
 {{- if not $spec.serviceAccountName }}{{ $_ := set $pod "automountServiceAccountToken" false }}{{ end -}}
 {{- if $spec.hostNetwork -}}
 {{- include "k8sel.lay" (list $pod (dict "hostNetwork" true "dnsPolicy" "ClusterFirstWithHostNet")) -}}
@@ -82,7 +79,7 @@ template:
 {{- $tolerations := include "k8sel.tolerations" $plan | mustFromJson -}}
 {{- $volumes := include "k8sel.volumes" $plan | mustFromJson -}}
 {{- include "k8sel.given" (list $pod (dict "affinity" $affinity "securityContext" $security "tolerations" $tolerations "volumes" $volumes)) -}}
-{{- include "k8sel.given" (list $pod (default dict .pod)) -}}
+{{- include "k8sel.copied" (list $pod $plan "pod") -}}
 {{- $_ := set $pod "containers" (list (include "k8sel.container" . | mustFromJson)) -}}
 {{- include "k8sel.yaml" $pod -}}
 {{- end -}}
@@ -91,12 +88,12 @@ template:
 {{- define "k8sel.container" -}}
 {{- $spec := .plan.spec -}}
 {{- $container := dict "name" .name "image" $spec.image "command" .command "terminationMessagePolicy" "FallbackToLogsOnError" -}}
-{{- include "k8sel.given" (list $container (pick $spec "imagePullPolicy" "workingDir")) -}}
 {{- $resources := .plan.facts.pod.launcherResources -}}
 {{- if not .launcher }}{{ $resources = include "k8sel.resources" .plan | mustFromJson }}{{ end -}}
 {{- $mounts := include "k8sel.mounts" .plan | mustFromJson -}}
 {{- $security := include "k8sel.security" . | mustFromJson -}}
 {{- include "k8sel.given" (list $container (dict "env" .env "resources" $resources "volumeMounts" $mounts "securityContext" $security)) -}}
+{{- include "k8sel.copied" (list $container .plan "container") -}}
 {{- with .port -}}
 {{- $_ := set $container "startupProbe" (dict "tcpSocket" (dict "port" .) "periodSeconds" 2 "failureThreshold" 60) -}}
 {{- end -}}
@@ -107,6 +104,21 @@ template:
 {{- define "k8sel.given" -}}
 {{- $map := index . 0 -}}
 {{- range $key, $value := index . 1 }}{{ if $value }}{{ $_ := set $map $key $value }}{{ end }}{{ end -}}
+{{- end -}}
+
+{{/*
+Lays those fields over a map, in place, that k8sel writes as the job file has them (k8sel/data/fields.json). An empty list
+or map says nothing, and a number is a whole one. Takes the map, the plan and the map's place in the table.
+*/}}
+{{- define "k8sel.copied" -}}
+{{- $map := index . 0 -}}
+{{- $plan := index . 1 -}}
+{{- range $name, $path := get $plan.facts.copied (index . 2) -}}
+{{- $value := $plan -}}
+{{- range splitList "." $path }}{{ $value = get $value . }}{{ end -}}
+{{- if kindIs "float64" $value }}{{ $value = int64 $value }}{{ end -}}
+{{- if or $value (kindIs "bool" $value) (kindIs "int64" $value) }}{{ $_ := set $map $name $value }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Requests and limits both, with the devices among them. */}}

@@ -1,0 +1,54 @@
+"""The entrypoint on a machine that is a folder: no variable of production says where devices are, so the tests do.
+
+``K8SEL_ROOT`` is read by the starts below alone; the entrypoint of a container refuses it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from unittest.mock import patch
+
+from k8sel import brought, zipapp
+
+_START = 'import os\n\nmain(root=os.environ.get("K8SEL_ROOT", ""))\n'
+
+
+def archive() -> bytes:
+    """The zipapp, with a start that looks below ``K8SEL_ROOT``."""
+    made = BytesIO()
+    with zipfile.ZipFile(BytesIO(zipapp.build())) as built, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as rooted:
+        for name in built.namelist():
+            text = built.read(name)
+            rooted.writestr(name, _with_root(text.decode()) if name == "start.py" else text)
+    return made.getvalue()
+
+
+def environ(root: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` for `k8sel run` on the machine below ``root``, with a ``k8sel-entrypoint`` of that start on PATH."""
+    folder = root / "k8sel-bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    _program(folder / "k8sel-entrypoint")
+    return {**env, "K8SEL_ROOT": str(root), "PATH": f"{folder}:{env.get('PATH', os.defpath)}"}
+
+
+def cache(folder: Path) -> str:
+    """A cache folder for `k8sel docker`, whose containers get the zipapp with that start."""
+    with patch.dict(os.environ, XDG_CACHE_HOME=str(folder)):
+        (brought.folder() / brought.ARCHIVE).write_bytes(archive())
+    return str(folder)
+
+
+def _program(file: Path) -> None:
+    file.write_text(f"#!{sys.executable} -I\nfrom k8sel.entrypoint.__main__ import main\n{_START}", encoding="utf-8")
+    file.chmod(0o755)
+
+
+def _with_root(start: str) -> str:
+    head, call, end = start.rpartition("main()\n")
+    assert (call, end) == ("main()\n", "")
+    return head + _START
