@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 
 HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
@@ -28,11 +29,10 @@ from k8sel import accelerators, backends, brought, defaults, fields, launch, lau
 from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.entrypoint import masks, protocol
 from k8sel.rules import conflicts, quantity
-from k8sel.rules import devices as device_rules
+from k8sel.rules import env as env_rules
 from k8sel.rules import launch as launch_rules
-from k8sel.rules import names as name_rules
 from k8sel.schema import NULLABLE, schema
-from k8sel.spec import API_VERSION, KIND, decode
+from k8sel.spec import API_VERSION, KIND, Spec, decode
 from k8sel.targets import podspec
 
 
@@ -148,6 +148,7 @@ def facts() -> dict[str, Any]:
             "sharedMemory": podspec.SHARED_MEMORY,
             "entrypoint": podspec.ENTRYPOINT,
         },
+        "parts": _parts(),
         "defaults": _defaults(),
         "copied": {place: fields.copied(place) for place in ("pod", "container")},
         "mpi": _mpi(),
@@ -196,6 +197,23 @@ def _entrypoint() -> dict[str, Any]:
     }
 
 
+def _parts() -> dict[str, list[str]]:
+    """The parts of ``spec`` that are there, and empty, where the file leaves them out."""
+    kinds = {
+        "models": msgspec.inspect.StructType,
+        "maps": msgspec.inspect.DictType,
+        "lists": msgspec.inspect.VarTupleType,
+    }
+    info = msgspec.inspect.type_info(Spec)
+    assert isinstance(info, msgspec.inspect.StructType)
+    types = {field.encode_name: _bare_type(field.type) for field in info.fields}
+    return {part: [name for name, each in types.items() if isinstance(each, kind)] for part, kind in kinds.items()}
+
+
+def _bare_type(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
 def _defaults() -> dict[str, dict[str, Any]]:
     """Part of the job file -> its fields that are the same in every job that leaves them open."""
     data = {"command": ["true"], "launcher": "mpirun", "accelerator": {"type": "cpu"}}
@@ -241,12 +259,19 @@ def _refusals() -> dict[str, Any]:
             kind: {"launchers": [name for name, row in launchers.LAUNCHERS.items() if kind in row.targets]}
             for kind in JOB_KINDS
         },
-        "leastMemory": device_rules.LEAST_MEMORY,
+        "bound": _bound(),
         "starters": sorted(launch_rules.STARTERS),
         "modules": sorted(launch_rules.MODULES),
         "inShell": launch_rules.IN_SHELL,
         "name": schema()["$defs"]["Metadata"]["properties"]["name"]["pattern"],
-        "annotationsLimit": name_rules.ANNOTATIONS_LIMIT,
+    }
+
+
+def _bound() -> dict[str, Any]:
+    """MPI -> binding -> the variables that mpirun's words for it set."""
+    return {
+        name: {binding: env_rules.bound_by(mpi, binding) for binding in mpi.binding}
+        for name, mpi in launchers.MPIS.items()
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.launchers import LAUNCHERS, MPIS
 from k8sel.rules.common import Rule, bare
+from k8sel.rules.quantity import amount, text
 from k8sel.spec import JobFile
 
 TABLE = Path(__file__).parents[1] / "data" / "conflicts.json"
 FACTS = {
     "maskedByNumber": sorted(BY_NUMBER),
     "rootSsh": ROOT_SSH,
+    "leastMemory": 2**20,  # bytes of a device
+    "annotationsLimit": 256 * 1024,
     "overMpi": [name for name, mpi in MPIS.items() if mpi.ccl[backends.VARIABLES["transport"]] == "mpi"],
 }
 
@@ -52,7 +56,7 @@ def conflicts(job: JobFile, door: str) -> Iterator[Problem]:
     view = _View(job, door)
     for row in CONFLICTS:
         if all(_meets(view, path, wanted) for path, wanted in row.when.items()):
-            path, message, hint = (view.filled(text) for text in (row.path, row.message, row.hint))
+            path, message, hint = (view.filled(words) for words in (row.path, row.message, row.hint))
             yield Problem(kind=row.kind, path=_path(path), message=message, hint=hint)
 
 
@@ -73,13 +77,13 @@ class _View:
             value = value.get(key) if isinstance(value, Mapping) else getattr(value, _attribute(key), None)
         return None if value is UNSET else value
 
-    def filled(self, text: str) -> str:
-        """``text`` with the values in it."""
-        return re.sub(r"\{([a-zA-Z]+(?:\.[a-zA-Z]+)+)(,?)\}", lambda match: self._words(match[1], match[2]), text)
+    def filled(self, words: str) -> str:
+        """``words`` with the values in them."""
+        return re.sub(r"\{([a-zA-Z]+(?:\.[a-zA-Z]+)+)(,?)\}", lambda match: self._words(match[1], match[2]), words)
 
     def _words(self, path: str, comma: str) -> str:
         value = self.look(path)
-        return (f"{comma} " if comma else " or ").join(bare(str(each)) for each in _values(value))
+        return (f"{comma} " if comma else " or ").join(bare(text(each)) for each in _values(value))
 
 
 @cache
@@ -115,8 +119,8 @@ def _given(value: object, wanted: bool) -> bool:
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "in": _one_of,
     "not": lambda value, wanted: not _one_of(value, wanted),
-    "above": lambda value, limit: (value or 0) > limit,
-    "below": lambda value, limit: (value or 0) < limit,
+    "above": lambda value, limit: (value or 0) > (limit or 0),
+    "below": lambda value, limit: (value or 0) < (limit or 0),
     "given": _given,
 }
 
@@ -150,8 +154,23 @@ COMPUTES: Mapping[str, dict[str, Any]] = {
 
 
 def _job(job: JobFile) -> dict[str, Any]:
-    spec = job.spec
-    return {"root": is_root(spec), "processes": (spec.nodes or 1) * (spec.processes_per_node or 1)}
+    """What is counted."""
+    spec, annotations = job.spec, job.metadata.annotations.items()
+    devices = len(spec.accelerator.devices or ())
+    return {
+        "root": is_root(spec),
+        "processes": (spec.nodes or 1) * (spec.processes_per_node or 1),
+        "devices": devices,
+        "someDevices": "1 device" if devices == 1 else f"{devices} devices",
+        "deviceMemory": _amount(spec.accelerator.memory),
+        "sharedMemory": _amount(spec.shared_memory),
+        "memory": _amount(spec.resources.get("memory")),
+        "annotationBytes": sum(len(key.encode()) + len(value.encode()) for key, value in annotations),
+    }
+
+
+def _amount(value: float | str | None) -> Decimal | None:
+    return None if value is None else amount(value)
 
 
 VIEWS: dict[str, Callable[[JobFile], Any]] = {
@@ -167,9 +186,9 @@ VIEWS: dict[str, Callable[[JobFile], Any]] = {
 }
 
 
-def _path(text: str) -> FieldPath:
+def _path(place: str) -> FieldPath:
     """The parts of spec.command[1]."""
-    return tuple(int(part) if part.isdecimal() else part for part in re.findall(r"[^.\[\]]+", text))
+    return tuple(int(part) if part.isdecimal() else part for part in re.findall(r"[^.\[\]]+", place))
 
 
 RULES: tuple[Rule, ...] = (conflicts,)

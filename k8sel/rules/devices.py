@@ -19,12 +19,10 @@ from k8sel.rules.common import (
     numbers,
     quote,
 )
-from k8sel.rules.quantity import amount, text
 from k8sel.spec import JobFile
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
-LEAST_MEMORY = 2**20  # bytes of a device: less is a number without its unit
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
@@ -109,16 +107,6 @@ def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
             yield duplicate((*HERE, "devices", index), message, "name each device once")
 
 
-def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """Not more processes than devices; a machine's built-in device has a rule of its own (conflicts.json)."""
-    row, processes, devices = _row(job), job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
-    built_in = row is not None and not (row.is_device or row.in_container)
-    if devices and processes > len(devices) and not built_in:
-        message = f"{processes} processes, and {_some(len(devices))} for them on a node"
-        hint = f"processesPerNode: {len(devices)}, or more devices"
-        yield invalid(("spec", "processesPerNode"), message, hint)
-
-
 def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
     """With isolation `process` every process gets as many devices as the others."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
@@ -192,16 +180,6 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
-def memory_has_a_unit(job: JobFile, door: str) -> Iterator[Problem]:
-    """Less than a mebibyte is a number without its unit."""
-    asked, path = job.spec.accelerator, (*HERE, "memory")
-    if asked.memory is None or not asked.devices or _row_without_devices(job):
-        return
-    number = amount(asked.memory)
-    if number is not None and 0 < number < LEAST_MEMORY:
-        yield invalid(path, f"{text(asked.memory)} counts bytes, and no device has so few", "a unit: 40Gi, say")
-
-
 def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
@@ -216,13 +194,11 @@ RULES: tuple[Rule, ...] = (
     no_devices_to_name,
     enough_devices,
     each_device_once,
-    processes_fit,
     equal_shares,
     mask_order,
     mask_without_a_gap,
     order_is_known,
     resource_is_the_rows,
     product_is_labelled,
-    memory_has_a_unit,
     one_machine,
 )

@@ -82,14 +82,14 @@ def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
 def names_of_binding(job: JobFile, door: str) -> Iterator[Problem]:
     """mpirun's command line has the last word on what its processes are bound to."""
     spec = job.spec
-    written = _bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
+    written = bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
     for index, entry in enumerate(spec.env):
         if entry.name in written:
             message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
             yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
 
 
-def _bound_by(mpi: Mpi, binding: str) -> list[str]:
+def bound_by(mpi: Mpi, binding: str) -> list[str]:
     """The variables that mpirun's words for ``binding`` set."""
     return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 

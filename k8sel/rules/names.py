@@ -22,7 +22,6 @@ from k8sel.rules.common import (
 )
 from k8sel.spec import JobFile
 
-ANNOTATIONS_LIMIT = 256 * 1024  # apimachinery's TotalAnnotationSizeLimitB
 # Beginnings of keys that the file does not write, each with the field that does.
 OWNED = {
     "k8sel.dev/": "k8sel writes it",
@@ -104,14 +103,6 @@ def label_values(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, LABEL_RULE)
 
 
-def annotations_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """All annotations together."""
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in job.metadata.annotations.items())
-    if size > ANNOTATIONS_LIMIT:
-        message = f"together they have {size} bytes, and {ANNOTATIONS_LIMIT} are allowed"
-        yield invalid(("metadata", "annotations"), message, "a ConfigMap and a volume")
-
-
 def object_names(job: JobFile, door: str) -> Iterator[Problem]:
     """Names of other objects."""
     spec = job.spec
@@ -143,7 +134,6 @@ RULES: tuple[Rule, ...] = (
     no_line_break,
     label_keys,
     label_values,
-    annotations_fit,
     object_names,
     pull_secrets,
 )

@@ -80,10 +80,10 @@ def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
             yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
-        elif seen.setdefault(place, index) != index:
-            yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
         else:
             yield from _reserved(job, path, place)
+            if seen.setdefault(place, index) != index:
+                yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
 
 
 def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
@@ -155,17 +155,6 @@ def _unit_hint(written: str) -> str:
     return f"{match[1]}{letter}{match[3]}"
 
 
-def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
-    """What is in /dev/shm counts as the container's memory."""
-    shared, memory = job.spec.shared_memory, job.spec.resources.get("memory")
-    if shared is None or memory is None:
-        return
-    held, limit = amount(shared), amount(memory)
-    if held is not None and limit is not None and held > limit > 0:
-        message = f"{text(shared)} counts as memory, and resources.memory is {text(memory)}"
-        yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
-
-
 def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
     """torchrun keeps each process's error file below /tmp."""
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
@@ -182,6 +171,5 @@ RULES: tuple[Rule, ...] = (
     resource_names,
     devices_are_the_accelerators,
     quantities,
-    memory_is_enough,
     somewhere_to_write,
 )

@@ -57,7 +57,7 @@ that grows.
 {{- printf "[%s]" (include "k8sel.commas" . | replace "," ", ") -}}
 {{- end -}}
 
-{{/* Each named device is one of those asked for, and each process has a share of them. */}}
+{{/* Each named device is one of those asked for, and the processes have equal shares of them. */}}
 {{- define "k8sel.checks.devices" -}}
 {{- $found := .found -}}
 {{- $devices := .asked.devices -}}
@@ -78,22 +78,11 @@ that grows.
 {{- include "k8sel.refuse" (list $found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $devices (gt $processes $number) -}}
-{{- $message := printf "%d processes, and %d device%s for them on a node" $processes $number (eq $number 1 | ternary "" "s") -}}
-{{- $hint := printf "processesPerNode: %d, or more devices" $number -}}
-{{- include "k8sel.refuse" (list $found "spec.processesPerNode" "invalid" $message $hint) -}}
-{{- else if and (eq .asked.isolation "process") (gt $number $processes) (mod $number $processes) -}}
+{{- if and (eq .asked.isolation "process") (gt $number $processes) (mod $number $processes) -}}
 {{- $possible := list -}}
 {{- range untilStep 1 (int (add1 $number)) 1 }}{{ if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end }}{{ end -}}
 {{- $message := printf "%d devices do not go into equal shares for %d processes" $number $processes -}}
 {{- include "k8sel.refuse" (list $found "spec.processesPerNode" "invalid" $message (printf "one of %s" (join ", " $possible))) -}}
-{{- end -}}
-{{- if and $devices (hasKey .asked "memory") -}}
-{{- $bytes := include "k8sel.whole" (dict "plan" .plan "quantity" .asked.memory) | int64 -}}
-{{- if lt $bytes (int64 .words.leastMemory) -}}
-{{- $message := printf "%s counts bytes, and no device has so few" (include "k8sel.quantity" .asked.memory) -}}
-{{- include "k8sel.refuse" (list $found "spec.accelerator.memory" "invalid" $message "a unit: 40Gi, say") -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -144,7 +133,7 @@ that grows.
 {{- end -}}
 {{- end -}}
 
-{{/* The job's name, which may be the release's; the longest pod's; and all annotations together. */}}
+{{/* The job's name, which may be the release's, and the longest pod's. */}}
 {{- define "k8sel.checks.names" -}}
 {{- $name := .plan.name -}}
 {{- if not (and (le (len $name) 63) (regexMatch .words.name $name)) -}}
@@ -159,12 +148,6 @@ that grows.
 {{- $message := printf "the pod's name %s would have %d characters, and 63 are allowed" $longest (len $longest) -}}
 {{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message (printf "at most %d characters" (sub (add 63 (len $name)) (len $longest)))) -}}
 {{- end -}}
-{{- $size := 0 -}}
-{{- range $key, $value := .plan.given.annotations }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
-{{- if gt $size (int64 .words.annotationsLimit) -}}
-{{- $message := printf "together they have %d bytes, and %d are allowed" $size (int64 .words.annotationsLimit) -}}
-{{- include "k8sel.refuse" (list .found "metadata.annotations" "invalid" $message "a ConfigMap and a volume") -}}
-{{- end -}}
 {{- end -}}
 
 {{/* Each variable once, and none that a field of ccl, or what mpirun binds to, writes. */}}
@@ -176,7 +159,7 @@ that grows.
 {{- $variables := .plan.facts.backends.variables -}}
 {{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
 {{- end -}}
-{{- $bound := include "k8sel.boundBy" .plan | mustFromJson -}}
+{{- $bound := dig (default "" $spec.mpi.implementation) (default "" $spec.mpi.binding) list .words.bound -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
@@ -192,20 +175,6 @@ that grows.
 {{- include "k8sel.eachOnce" (list $found "spec.env[%d].name" $names "keep one of the two") -}}
 {{- end -}}
 
-{{/* The variables that mpirun's words for a binding set, as a JSON list. Takes the plan. */}}
-{{- define "k8sel.boundBy" -}}
-{{- $names := list -}}
-{{- if .mpi -}}
-{{- $set := first .mpi.set -}}
-{{- $before := "" -}}
-{{- range get .mpi.binding (default "" .spec.mpi.binding) -}}
-{{- if eq $before $set }}{{ $names = append $names (splitList "=" . | first) }}{{ end -}}
-{{- $before = . -}}
-{{- end -}}
-{{- end -}}
-{{- toJson $names -}}
-{{- end -}}
-
 {{/* Each volume once, and each mount of one of them, at a place that is free. */}}
 {{- define "k8sel.checks.mounts" -}}
 {{- $found := .found -}}
@@ -218,7 +187,7 @@ that grows.
 {{- $_ := set $taken "/etc/mpi" "the operator mounts the list of hosts there" -}}
 {{- $_ := set $taken (regexReplaceAll `/+$` .spec.mpi.sshAuthMountPath "") "the operator mounts the ssh keys there" -}}
 {{- end -}}
-{{- $first := dict -}}
+{{- $places := list -}}
 {{- range $index, $mount := .spec.volumeMounts -}}
 {{- $path := printf "spec.volumeMounts[%d]" $index -}}
 {{- if not (has $mount.name $names) -}}
@@ -228,21 +197,17 @@ that grows.
 {{- end -}}
 {{- $path = printf "%s.mountPath" $path -}}
 {{- $place := regexReplaceAll `/+$` $mount.mountPath "" -}}
-{{- if hasKey $first $place -}}
-{{- $message := printf "%s is volumeMounts[%d] already" (include "k8sel.quoted" $place) (get $first $place) -}}
-{{- include "k8sel.refuse" (list $found $path "duplicate" $message "another mountPath") -}}
-{{- else -}}
-{{- $_ := set $first $place $index -}}
+{{- $places = append $places (include "k8sel.quoted" $place) -}}
 {{- range $other, $reason := $taken -}}
 {{- if hasPrefix (printf "%s/" $other) (printf "%s/" $place) -}}
 {{- include "k8sel.refuse" (list $found $path "forbidden" $reason "another mountPath") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
+{{- include "k8sel.eachOnce" (list $found "spec.volumeMounts[%d].mountPath" $places "another mountPath") -}}
 {{- end -}}
 
-{{/* A plugin gives whole devices only, and what is in /dev/shm counts as memory. */}}
+{{/* A plugin gives whole ones only. */}}
 {{- define "k8sel.checks.amounts" -}}
 {{- $found := .found -}}
 {{- $plan := .plan -}}
@@ -252,12 +217,6 @@ that grows.
 {{- $message := printf "%s of a plugin's resource: only whole ones are given" $text -}}
 {{- include "k8sel.refuse" (list $found (printf "spec.resources.%s" $name) "invalid" $message "a whole number") -}}
 {{- end -}}
-{{- end -}}
-{{- $held := include "k8sel.whole" (dict "plan" $plan "quantity" .spec.sharedMemory) | int64 -}}
-{{- $limit := include "k8sel.whole" (dict "plan" $plan "quantity" .spec.resources.memory) | int64 -}}
-{{- if and (gt $held $limit) $limit -}}
-{{- $message := printf "%s counts as memory, and resources.memory is %s" (include "k8sel.quantity" .spec.sharedMemory) (include "k8sel.quantity" .spec.resources.memory) -}}
-{{- include "k8sel.refuse" (list $found "spec.sharedMemory" "invalid" $message "more memory, or less sharedMemory") -}}
 {{- end -}}
 {{- end -}}
 

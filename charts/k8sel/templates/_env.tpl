@@ -86,14 +86,9 @@
 {{/* What the entrypoint is told to find, as JSON without what is at its default (k8sel/entrypoint/protocol.py). */}}
 {{- define "k8sel.expectation" -}}
 {{- $spec := .spec -}}
+{{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
 {{- $told := dict "version" .facts.entrypoint.version "job" .name "jobFile" .sha256 -}}
 {{- include "k8sel.lay" (list $told (dict "accelerator" $spec.accelerator.type "devices" .devices.positions)) -}}
-{{- if .devices.positions }}{{ $_ := set $told "count" .devices.count }}{{ end -}}
-{{- if .devices.product }}{{ $_ := set $told "product" .devices.product }}{{ end -}}
-{{- if .devices.memory }}{{ $_ := set $told "memory" (int64 .devices.memory) }}{{ end -}}
-{{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
-{{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
-{{- if $spec.cpu.threadsPerProcess }}{{ $_ := set $told "threadsPerProcess" $spec.cpu.threadsPerProcess }}{{ end -}}
 {{- if .launcher.usesMpi -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}
 {{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
@@ -102,9 +97,12 @@
 {{- $others := dict "order" $spec.accelerator.order "isolation" $spec.accelerator.isolation "launcher" $spec.launcher -}}
 {{- include "k8sel.lay" (list $others (dict "backend" (default "" $spec.backend) "mpi" (default "" $spec.mpi.implementation))) -}}
 {{- include "k8sel.lay" (list $others (dict "nodes" $spec.nodes "processesPerNode" $spec.processesPerNode "check" $spec.entrypoint.check)) -}}
+{{- include "k8sel.lay" (list $others (dict "product" .devices.product "memory" (int64 .devices.memory) "sharedMemory" $shared)) -}}
+{{- if .devices.positions }}{{ $_ := set $others "count" .devices.count }}{{ end -}}
+{{- $_ := set $others "threadsPerProcess" (default 0 $spec.cpu.threadsPerProcess) -}}
 {{- $defaults := .facts.entrypoint.defaults -}}
 {{- range $key, $value := $others -}}
-{{- if ne (toString $value) (get $defaults $key | toString) }}{{ $_ := set $told $key $value }}{{ end -}}
+{{- if and $value (ne (toString $value) (get $defaults $key | toString)) }}{{ $_ := set $told $key $value }}{{ end -}}
 {{- end -}}
 {{- toJson $told -}}
 {{- end -}}

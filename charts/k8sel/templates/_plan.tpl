@@ -11,20 +11,19 @@ A job, decided, as JSON: everything the other templates need, so that they decid
   configMap  the name of the one with the entrypoint, where the job brings it along
 */}}
 {{- define "k8sel.plan" -}}
-{{- $facts := include "k8sel.table" (list . "facts.json") | mustFromJson -}}
-{{- $rows := include "k8sel.table" (list . "accelerators.json") | mustFromJson -}}
-{{- $mpis := include "k8sel.table" (list . "mpi.json") | mustFromJson -}}
-{{- $backends := include "k8sel.table" (list . "backends.json") | mustFromJson -}}
-{{- $launchers := include "k8sel.table" (list . "launchers.json") | mustFromJson -}}
-{{- $conflicts := include "k8sel.table" (list . "conflicts.json") | mustFromJson -}}
+{{- $tables := dict -}}
+{{- range tuple "facts" "accelerators" "launchers" "mpi" "backends" "conflicts" -}}
+{{- $_ := set $tables . (include "k8sel.table" (list $ .) | mustFromJson) -}}
+{{- end -}}
+{{- $facts := $tables.facts -}}
 {{- $metadata := deepCopy (default dict .Values.metadata) -}}
 {{- if not $metadata.name }}{{ $_ := set $metadata "name" .Release.Name }}{{ end -}}
 {{- $document := dict "apiVersion" $facts.apiVersion "kind" $facts.kind "metadata" $metadata "spec" .Values.spec -}}
 {{- $sha256 := toRawJson $document | sha256sum -}}
 {{- $spec := deepCopy .Values.spec -}}
-{{- $plan := dict "name" $metadata.name "sha256" $sha256 "facts" $facts "backends" $backends "conflicts" $conflicts "spec" $spec -}}
-{{- $_ := set $plan "row" (get $rows $spec.accelerator.type) -}}
-{{- $_ := set $plan "launcher" (get $launchers $spec.launcher) -}}
+{{- $plan := dict "name" $metadata.name "sha256" $sha256 "facts" $facts "backends" $tables.backends "conflicts" $tables.conflicts "spec" $spec -}}
+{{- $_ := set $plan "row" (get $tables.accelerators $spec.accelerator.type) -}}
+{{- $_ := set $plan "launcher" (get $tables.launchers $spec.launcher) -}}
 {{- include "k8sel.defaulted" $plan -}}
 {{- $_ := set $plan "namespace" (default "" $metadata.namespace) -}}
 {{- $_ := set $plan "given" (dict "labels" (default dict $metadata.labels) "annotations" (default dict $metadata.annotations)) -}}
@@ -32,7 +31,7 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- include "k8sel.lay" (list $plan.labels (dict $facts.labels.managedBy $facts.labels.manager $facts.labels.job $plan.name)) -}}
 {{- $_ := set $plan "annotations" (deepCopy $plan.given.annotations) -}}
 {{- $_ := set $plan.annotations $facts.labels.jobFile $sha256 -}}
-{{- $_ := set $plan "mpi" ($plan.launcher.usesMpi | ternary (get $mpis (default "" $spec.mpi.implementation)) dict) -}}
+{{- $_ := set $plan "mpi" ($plan.launcher.usesMpi | ternary (get $tables.mpi (default "" $spec.mpi.implementation)) dict) -}}
 {{- $_ := set $plan "devices" (include "k8sel.devices" $plan | mustFromJson) -}}
 {{- if eq $spec.entrypoint.mode "configMap" -}}
 {{- $_ := set $plan "configMap" (include "k8sel.configMapName" (list $ $plan.name)) -}}
@@ -47,15 +46,9 @@ A job, decided, as JSON: everything the other templates need, so that they decid
 {{- $spec := .spec -}}
 {{- $facts := .facts -}}
 {{- include "k8sel.dropNulls" $spec -}}
-{{- range tuple "accelerator" "ccl" "cpu" "mpi" "scheduling" "policy" "entrypoint" "securityContext" "podSecurityContext" "affinity" "nodeSelector" "resources" -}}
-{{- include "k8sel.default" (list $spec . dict) -}}
-{{- end -}}
-{{- range tuple "accelerator" "ccl" "cpu" "mpi" "scheduling" "policy" "entrypoint" -}}
-{{- include "k8sel.dropNulls" (get $spec .) -}}
-{{- end -}}
-{{- range tuple "env" "volumes" "volumeMounts" "imagePullSecrets" "tolerations" -}}
-{{- include "k8sel.default" (list $spec . list) -}}
-{{- end -}}
+{{- range $facts.parts.models }}{{ include "k8sel.default" (list $spec . dict) }}{{ include "k8sel.dropNulls" (get $spec .) }}{{ end -}}
+{{- range $facts.parts.maps }}{{ include "k8sel.default" (list $spec . dict) }}{{ end -}}
+{{- range $facts.parts.lists }}{{ include "k8sel.default" (list $spec . list) }}{{ end -}}
 {{- $user := dict "runAsNonRoot" false "runAsUser" 0 -}}
 {{- include "k8sel.lay" (list $user $spec.podSecurityContext) -}}
 {{- include "k8sel.lay" (list $user $spec.securityContext) -}}
