@@ -10,7 +10,7 @@ ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
 COPY k8sel /src/k8sel
-RUN ["python3", "-c", "import pathlib, sys; sys.path.insert(0, '/src'); from k8sel import brought; out = pathlib.Path('/out'); out.mkdir(); (out / brought.SCRIPT).write_text(brought.script()); (out / brought.ARCHIVE).write_bytes(brought.archive()); start = out / 'k8sel-entrypoint'; start.write_text('#!/bin/sh\\nexec /bin/sh /opt/k8sel/entrypoint \"$@\"\\n'); start.chmod(0o755)"]
+RUN ["python3", "-c", "import pathlib, sys; sys.path.insert(0, '/src'); from k8sel.bundle import files; out = pathlib.Path('/out'); out.mkdir(); (out / files.SCRIPT).write_text(files.script()); (out / files.ARCHIVE).write_bytes(files.archive()); start = out / 'k8sel-entrypoint'; start.write_text('#!/bin/sh\\nexec /bin/sh /opt/k8sel/entrypoint \"$@\"\\n'); start.chmod(0o755)"]
 
 FROM ${BASE} AS entrypoint
 COPY --from=build /out/entrypoint /out/entrypoint.pyz /opt/k8sel/

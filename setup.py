@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from k8sel import brought, zipapp
+from k8sel.bundle import files, zipapp
 
 
 class BuildPy(build_py):
@@ -20,7 +20,7 @@ class BuildPy(build_py):
         """Builds the package, and the zipapp into it; an editable install keeps reading the sources."""
         super().run()
         if not self.editable_mode:
-            Path(self.build_lib, "k8sel", "data", brought.ARCHIVE).write_bytes(zipapp.build())
+            Path(self.build_lib, "k8sel", "bundle", files.ARCHIVE).write_bytes(zipapp.build())
 
 
 setup(cmdclass={"build_py": BuildPy})

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from k8sel import brought
+from k8sel.bundle import files
 
 TESTS = Path(__file__).parent.parent / "tests"
 FAKE = TESTS / "fakenvml" / "nvml.c"
@@ -34,7 +34,7 @@ def main(rounds: int = 40) -> None:
     python = sys.argv[1] if len(sys.argv) > 1 else "/usr/bin/python3"
     with tempfile.TemporaryDirectory() as folder:
         environ = _machine(Path(folder), python)
-        script, archive = str(Path(folder, brought.SCRIPT)), str(Path(folder, brought.ARCHIVE))
+        script, archive = str(Path(folder, files.SCRIPT)), str(Path(folder, files.ARCHIVE))
         cuda = {**environ, "K8SEL_EXPECT": json.dumps(EXPECT)}
         cpu = {**environ, "K8SEL_ACCELERATOR": "cpu"}
         rocm = {**environ, "K8SEL_ACCELERATOR": "rocm"}
@@ -65,8 +65,8 @@ def _machine(folder: Path, python: str) -> dict[str, str]:
     library = folder / "lib" / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
     (folder / "bin" / "python3").symlink_to(python)
-    (folder / brought.ARCHIVE).write_bytes(_archive())
-    (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
+    (folder / files.ARCHIVE).write_bytes(_archive())
+    (folder / files.SCRIPT).write_text(files.script(), encoding="utf-8")
     path = f"{folder / 'bin'}:{os.defpath}"
     return {"PATH": path, "K8SEL_ROOT": str(folder), "FAKE_NVML_DEV": str(folder / "dev")}
 

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from k8sel import accelerators, launchers
-from k8sel.rules import common, quantity, shapes
-from k8sel.rules import env as env_rules
-from k8sel.rules import launch as launch_rules
-from k8sel.rules import names as name_rules
-from k8sel.rules import pod as pod_rules
+from k8sel.facts import accelerators, launchers
+from k8sel.jobfile import quantity
+from k8sel.jobfile.rules import common, shapes
+from k8sel.jobfile.rules import env as env_rules
+from k8sel.jobfile.rules import launch as launch_rules
+from k8sel.jobfile.rules import names as name_rules
+from k8sel.jobfile.rules import pod as pod_rules
 
 Schema = dict[str, Any]
 

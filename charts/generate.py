@@ -25,15 +25,18 @@ HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
 sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
 
-from k8sel import accelerators, backends, brought, defaults, fields, launch, launchers, mpi, names, pod
-from k8sel.cluster.kinds import JOB_KINDS
+from k8sel.bundle import files as brought
+from k8sel.emit import podspec
 from k8sel.entrypoint import masks, protocol
-from k8sel.rules import conflicts, quantity
-from k8sel.rules import env as env_rules
-from k8sel.rules import launch as launch_rules
-from k8sel.schema import NULLABLE, schema
-from k8sel.spec import API_VERSION, KIND, Spec, decode
-from k8sel.targets import podspec
+from k8sel.facts import accelerators, backends, fields, launchers, names
+from k8sel.facts.kinds import JOB_KINDS
+from k8sel.jobfile import defaults, quantity
+from k8sel.jobfile.rules import conflicts
+from k8sel.jobfile.rules import env as env_rules
+from k8sel.jobfile.rules import launch as launch_rules
+from k8sel.jobfile.schema import NULLABLE, schema
+from k8sel.jobfile.spec import API_VERSION, KIND, Spec, decode
+from k8sel.planning import launch, mpi, pod
 
 
 def files() -> dict[str, bytes]:

@@ -24,17 +24,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from k8sel import api, local
-from k8sel.accelerators import ROWS
+from k8sel import api
+from k8sel.adopt.line import Asked, LineError, convert
 from k8sel.audit import TRAPS, Trap
-from k8sel.cli import COMMANDS
+from k8sel.cli.main import COMMANDS
 from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.entrypoint.usage import HELP
 from k8sel.errors import Kind, Problem
-from k8sel.fromline import Asked, LineError, convert
-from k8sel.load import load
-from k8sel.plan import JobPlan
-from k8sel.schema import schema
+from k8sel.facts.accelerators import ROWS
+from k8sel.jobfile.load import load
+from k8sel.jobfile.schema import schema
+from k8sel.machine import processes
+from k8sel.planning.plan import JobPlan
 
 HERE = Path(__file__).parent
 JOB_FILE_HEAD = """# The job file
@@ -264,7 +265,7 @@ def _taken(became: Carried) -> str:
 
 def _started(plan: JobPlan) -> str:
     """The line that `k8sel run --print` gives, what the entrypoint expects left out, in lines that a page can hold."""
-    line = str(local.command(plan, override_env=True, started=False, environ={}))
+    line = str(processes.command(plan, override_env=True, started=False, environ={}))
     words = [f"{VARIABLE}=..." if word.startswith(f"{VARIABLE}=") else word for word in shlex.split(line)]
     folded = textwrap.wrap(shlex.join(words), 110, break_long_words=False, break_on_hyphens=False)
     return " \\\n  ".join(folded)

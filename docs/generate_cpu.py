@@ -9,8 +9,8 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from k8sel.backends import BACKENDS, Backend
-from k8sel.launchers import LAUNCHERS, MPIS
+from k8sel.facts.backends import BACKENDS, Backend
+from k8sel.facts.launchers import LAUNCHERS, MPIS
 
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 JOB = re.compile(f"(```yaml\n(apiVersion.*?)```\n\n```sh\nk8sel (.*?) job.yaml\n```\n\n{BEGIN}).*?({END})", re.DOTALL)

@@ -16,7 +16,7 @@ def main() -> None:
     """
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
-    from k8sel.cli import main as run
+    from k8sel.cli.main import main as run
 
     try:
         run()

@@ -7,14 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from k8sel import planner, validate
-from k8sel.defaults import default
+from k8sel.emit import TARGETS, configmap
 from k8sel.errors import Kind, Problem, SpecError
-from k8sel.load import Job, load, locate
-from k8sel.plan import JobPlan
-from k8sel.rules.devices import AUTO
-from k8sel.spec import JobFile
-from k8sel.targets import TARGETS, configmap
+from k8sel.jobfile import validate
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import Job, load, locate
+from k8sel.jobfile.rules.devices import AUTO
+from k8sel.jobfile.spec import JobFile
+from k8sel.planning import planner
+from k8sel.planning.plan import JobPlan
 
 __all__ = ["Job", "check", "load", "plan", "render"]
 
@@ -76,9 +77,9 @@ def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list
     """``file`` with what the door's options and this machine say in its place, and what is to be said of that."""
     spec, notes = file.spec if nodes is None else replace(file.spec, nodes=nodes), []
     if door == "run" and spec.accelerator.type == AUTO:
-        from k8sel import here
+        from k8sel.machine import hardware
 
-        name, why = here.accelerator()
+        name, why = hardware.accelerator()
         spec = replace(spec, accelerator=replace(spec.accelerator, type=name))
         path = ("spec", "accelerator", "type")
         notes.append(Problem(kind=Kind.NOTE, path=path, message=f"{AUTO} is {name} on this machine: {why}"))
@@ -88,9 +89,9 @@ def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list
 def _defaulted(file: JobFile, door: str) -> JobFile:
     if door == "kubernetes":  # looks at no machine
         return default(file, door)
-    from k8sel import here
+    from k8sel.machine import hardware
 
-    return default(file, door, sockets=here.sockets(), numa_nodes=here.numa_nodes())
+    return default(file, door, sockets=hardware.sockets(), numa_nodes=hardware.numa_nodes())
 
 
 def _one_node(file: JobFile, door: str) -> list[Problem]:

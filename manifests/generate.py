@@ -15,9 +15,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from k8sel import api, brought, names, yamlio
-from k8sel.cluster.kinds import JOB_KINDS
-from k8sel.plan import JobPlan
+from k8sel import api
+from k8sel.bundle import files as brought
+from k8sel.facts import names
+from k8sel.facts.kinds import JOB_KINDS
+from k8sel.jobfile import yamlio
+from k8sel.planning.plan import JobPlan
 
 HERE = Path(__file__).parent
 JOB = "job.yaml"

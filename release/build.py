@@ -25,7 +25,9 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from k8sel import __version__, brought, zipapp
+from k8sel import __version__
+from k8sel.bundle import files as brought
+from k8sel.bundle import zipapp
 
 ROOT = Path(__file__).parents[1]
 CHART = Path("charts", "k8sel")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from k8sel.adopt.manifest.reader import KINDS, Manifest, manifests
 from k8sel.audit import cpus, devices, launching, mpi, pods, starters
-from k8sel.audit.manifest import KINDS, Manifest, manifests
 from k8sel.audit.trap import Finding, Trap
 from k8sel.errors import FieldPath
-from k8sel.yamlio import parse
+from k8sel.jobfile.yamlio import parse
 
 __all__ = ["KINDS", "TRAPS", "Finding", "Trap", "audit"]
 

@@ -8,14 +8,14 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from k8sel.adopt.manifest.reader import Container, Manifest, dig, number
+from k8sel.adopt.manifest.started import Started
 from k8sel.audit import mpi
 from k8sel.audit.launching import processes_of_a_node, training
-from k8sel.audit.manifest import Container, Manifest, dig, number
-from k8sel.audit.started import Started
 from k8sel.audit.trap import Found, Trap
-from k8sel.backends import BACKENDS, named, uses_oneccl
 from k8sel.errors import FieldPath
-from k8sel.rules.quantity import amount
+from k8sel.facts.backends import BACKENDS, named, uses_oneccl
+from k8sel.jobfile.quantity import amount
 
 _AGENTS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
 _THREADS, _WORKERS, _AFFINITY = "OMP_NUM_THREADS", "CCL_WORKER_COUNT", "CCL_WORKER_AFFINITY"

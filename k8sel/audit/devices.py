@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sel.accelerators import ROWS, Row
-from k8sel.audit.manifest import Container, Manifest, Variable, mapping, row_of
+from k8sel.adopt.manifest.reader import Container, Manifest, Variable, mapping, row_of
 from k8sel.audit.trap import Found, Trap
+from k8sel.facts.accelerators import ROWS, Row
 
 _PLUGIN = "NVIDIA/k8s-device-plugin README.md, internal/plugin/server.go"
 _KUBELET = "kubernetes/kubernetes pkg/kubelet/kubelet_pods.go (GenerateRunContainerOptions)"

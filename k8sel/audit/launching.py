@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sel.audit.manifest import Container, Manifest, Pods, mapping, number
+from k8sel.adopt.manifest.reader import Container, Manifest, Pods, mapping, number
 from k8sel.audit.trap import Found, Trap
-from k8sel.names import LONGEST
+from k8sel.facts.names import LONGEST
 
 _OPERATOR = "kubeflow/trainer release-1.9 pkg/controller.v1/pytorch/envvar.go"
 _WEBHOOK = "kubeflow/trainer release-1.9 pkg/webhooks/pytorch/pytorchjob_webhook.go"

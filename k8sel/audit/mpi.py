@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sel.audit.manifest import Container, Manifest, Pods, number
-from k8sel.audit.started import Started
+from k8sel.adopt.manifest.reader import Container, Manifest, Pods, number
+from k8sel.adopt.manifest.started import Started
 from k8sel.audit.trap import Found, Trap
 
 _CONTROLLER = "kubeflow/mpi-operator pkg/controller/mpi_job_controller.go"

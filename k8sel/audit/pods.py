@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from k8sel.adopt.manifest.reader import Container, Manifest, Pods, dig, listing, mapping, number
 from k8sel.audit.launching import training
-from k8sel.audit.manifest import Container, Manifest, Pods, dig, listing, mapping, number
 from k8sel.audit.trap import Found, Trap
 
 _COMMON = "kubeflow/trainer release-1.9 pkg/controller.v1/common/pod.go"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from k8sel.adopt.line.dropped import TABLE as DROPPED
+from k8sel.adopt.manifest.reader import Manifest, number
 from k8sel.audit.launching import TORCHRUN, of_pytorch_job, processes_of_a_node, training
-from k8sel.audit.manifest import Manifest, number
 from k8sel.audit.trap import Found, Trap
-from k8sel.fromline.dropped import TABLE as DROPPED
 
 _ACCELERATE = "huggingface/accelerate src/accelerate/commands/launch.py, utils/launch.py"
 _DEEPSPEED = "deepspeedai/DeepSpeed deepspeed/launcher/runner.py"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from k8sel.audit.manifest import Manifest
+from k8sel.adopt.manifest.reader import Manifest
 from k8sel.errors import FieldPath, Location
 
 Found = tuple[FieldPath, str]  # where, and what stands there

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from k8sel.cluster import changes, trouble
-from k8sel.cluster.kinds import JOB_KINDS, object_path
 from k8sel.cluster.refusal import Refusal, Sent, explain
 from k8sel.cluster.rest import Answer, Cluster, Object, Refused, find, request
 from k8sel.cluster.status import end
 from k8sel.errors import ClusterError
-from k8sel.names import MANAGER
+from k8sel.facts.kinds import JOB_KINDS, object_path
+from k8sel.facts.names import MANAGER
 
 Action = Literal["created", "configured", "unchanged"]
 Progress = Callable[[str], None]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from k8sel.cluster.kinds import JOB_KINDS, JobKind
 from k8sel.cluster.refusal import Refusal, Sent
 from k8sel.cluster.rest import Object
 from k8sel.errors import Kind, Problem
+from k8sel.facts.kinds import JOB_KINDS, JobKind
 
 _SERVER_METADATA = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, find_job, not_found
-from k8sel.cluster.kinds import core_path, own_selector
 from k8sel.cluster.rest import Cluster, Refused, request
+from k8sel.facts.kinds import core_path, own_selector
 
 Propagation = Literal["Foreground", "Background"]
 

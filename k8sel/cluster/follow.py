@@ -12,11 +12,11 @@ from typing import Literal
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
-from k8sel.cluster.kinds import core_path, pod_selector
 from k8sel.cluster.rest import Cluster, Object, Refused
 from k8sel.cluster.status import Status, pods_of, read, warnings_of
 from k8sel.cluster.watch import Change, watch
 from k8sel.errors import ClusterError
+from k8sel.facts.kinds import core_path, pod_selector
 
 _TICK_SECONDS = 1.0  # how often a clock can make a difference: a time-out, "no operator has taken it up"
 _WARNINGS_SECONDS = 3.0

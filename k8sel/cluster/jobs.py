@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from k8sel.cluster import trouble
-from k8sel.cluster.kinds import JOB_KINDS, JobKind
 from k8sel.cluster.rest import Cluster, Object, Refused, find
 from k8sel.errors import ClusterError
+from k8sel.facts.kinds import JOB_KINDS, JobKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from k8sel.cluster import trouble
 from k8sel.cluster.follow import Picture, following
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
-from k8sel.cluster.kinds import core_path
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
 from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
 from k8sel.cluster.status import Status, pods_of
+from k8sel.facts.kinds import core_path
 
 _SILENCE_SECONDS = 120  # then the stream is opened again where it was: a dead connection looks like a quiet program
 _RETRY_SECONDS = 0.5

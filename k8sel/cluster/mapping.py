@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from k8sel.errors import FieldPath
-from k8sel.fields import FIELDS, Field
-from k8sel.names import LABEL_QUEUE
+from k8sel.facts.fields import FIELDS, Field
+from k8sel.facts.names import LABEL_QUEUE
 
 _PART = re.compile(
     r"""\.?(?P<name>[A-Za-z_<][\w<>-]*)                          # .spec

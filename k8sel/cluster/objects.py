@@ -6,9 +6,9 @@ import re
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, get_job
-from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.cluster.rest import Cluster, Object, Refused, find
 from k8sel.errors import ClusterError
+from k8sel.facts.kinds import JOB_KINDS
 
 _OTHERS = {"job": "/apis/batch/v1/namespaces/{}/jobs/{}", "pod": "/api/v1/namespaces/{}/pods/{}"}
 _JOBS = {kind.lower(): kind for kind in JOB_KINDS}

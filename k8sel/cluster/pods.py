@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from k8sel.cluster.kinds import JobKind
 from k8sel.cluster.rest import Object
+from k8sel.facts.kinds import JobKind
 
 _ROLE = "training.kubeflow.org/job-role"
 _REPLICA = "training.kubeflow.org/replica-type"

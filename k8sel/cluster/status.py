@@ -9,11 +9,11 @@ from typing import Literal
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
-from k8sel.cluster.kinds import core_path, pod_selector
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
-from k8sel.names import LABEL_QUEUE
+from k8sel.facts.kinds import core_path, pod_selector
+from k8sel.facts.names import LABEL_QUEUE
 
 Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 

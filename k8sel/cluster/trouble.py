@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from k8sel.cluster.kinds import JobKind
 from k8sel.cluster.rest import Cluster, Refused, find
 from k8sel.errors import ClusterError
+from k8sel.facts.kinds import JobKind
 
 _RBAC = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'

@@ -2,7 +2,7 @@
 
 sshd starts what it is asked for from a clean environment, so what an image's ENV says (where a library looks for its
 parts, say) would be missing there, and there alone. A node's sshd is started with its own environment in a file, and
-names that file to each session (``k8sel.mpi``).
+names that file to each session (``k8sel.planning.mpi``).
 """
 
 from __future__ import annotations

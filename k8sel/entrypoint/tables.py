@@ -56,6 +56,6 @@ def backends() -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str) -> Any:
-    path = os.path.join(os.path.dirname(k8sel.__file__), "data", name)
+    path = os.path.join(os.path.dirname(k8sel.__file__), "facts", name)
     loader: Any = k8sel.__spec__ and k8sel.__spec__.loader
     return loads(loader.get_data(path).decode())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from k8sel import advice_nodes, api
-from k8sel.plan import Devices
+from k8sel import api
+from k8sel.cluster import capacity
+from k8sel.planning.plan import Devices
 
 
 def devices(count: int, **accelerator: object) -> Devices:
@@ -18,7 +19,7 @@ def devices(count: int, **accelerator: object) -> Devices:
 
 
 def said(count: int, sizes: list[int] | None, nodes: int = 1) -> str:
-    return " ".join(str(problem) for problem in advice_nodes.warnings(devices(count), nodes, sizes))
+    return " ".join(str(problem) for problem in capacity.warnings(devices(count), nodes, sizes))
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(4, None), (8, [8]), (8, [4, 8]), (4, [4, 8])])
@@ -27,7 +28,7 @@ def test_nothing_is_said_where_a_node_fits_or_nothing_is_known(count: int, sizes
 
 
 def test_a_job_without_devices_is_compared_with_nothing() -> None:
-    assert advice_nodes.warnings(devices(0, type="cpu"), 1, []) == ()
+    assert capacity.warnings(devices(0, type="cpu"), 1, []) == ()
 
 
 def test_no_node_has_any() -> None:

@@ -49,7 +49,7 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_help_lists_exactly_these_commands() -> None:
-    from k8sel.cli import COMMANDS as KNOWN
+    from k8sel.cli.main import COMMANDS as KNOWN
 
     assert sorted(KNOWN) == sorted(COMMANDS)
     listed = k8sel("--help").stdout.split("Commands:")[1]
@@ -179,7 +179,7 @@ def test_plan_json_and_table_agree() -> None:
 def test_rendering_imports_neither_client_nor_what_takes_long(tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv = ['k8sel', 'render', '-q', sys.argv[1]]\n"
-        "from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False)\n"
+        "from k8sel.cli.main import application; application(sys.argv[1:])(standalone_mode=False)\n"
         "bad = {'kubernetes', 'docker', 'jsonschema', 'rich', 'urllib3', 'json', '_hashlib', 'dataclasses'}\n"
         "sys.exit(f'imported: {found}' if (found := bad & set(sys.modules)) else 0)"
     )
@@ -233,18 +233,18 @@ def test_the_readmes_job_is_good_and_its_mistake_is_said_as_shown(tmp_path: Path
 
 def test_a_fault_of_k8sel_is_reported_without_the_text_of_the_exception() -> None:
     program = (
-        "import sys, k8sel.cli\n"
+        "import sys, k8sel.cli.main\n"
         "def fault(*_):\n"
         "    raise ValueError('Invalid header value Bearer s3cret-token')\n"
-        "k8sel.cli.read = fault\n"
+        "k8sel.cli.main.read = fault\n"
         "sys.argv = ['k8sel', 'validate', 'job.yaml']\n"
-        "k8sel.cli.main()\n"
+        "k8sel.cli.main.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
     first, *rest = done.stderr.splitlines()
-    assert re.fullmatch(r"k8sel: a fault in k8sel itself: ValueError in k8sel\.cli, line \d+", first)
+    assert re.fullmatch(r"k8sel: a fault in k8sel itself: ValueError in k8sel\.cli\.main, line \d+", first)
     assert rest == [
         "Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.",
         "Read that first: it can quote your files, secrets included.",

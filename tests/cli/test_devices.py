@@ -13,7 +13,7 @@ import pytest
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
 
@@ -162,7 +162,7 @@ def test_a_type_that_is_none() -> None:
 def test_no_client_is_imported() -> None:
     code = (
         "import sys; sys.argv = ['k8sel', 'devices']\n"
-        "from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False)\n"
+        "from k8sel.cli.main import application; application(sys.argv[1:])(standalone_mode=False)\n"
         "bad = {'kubernetes', 'docker', 'jsonschema', 'rich', 'urllib3', 'yaml'} & set(sys.modules)\n"
         "sys.exit(f'imported: {bad}' if bad else 0)"
     )

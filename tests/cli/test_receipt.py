@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from receipts.made import line, log, two_nodes
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
 

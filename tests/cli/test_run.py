@@ -17,7 +17,7 @@ from entrypoint import rooted
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, drm, gaudi, kfd
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 ROOT = Path(__file__).parents[2]
 HELLO = ROOT / "examples" / "hello.yaml"

@@ -16,8 +16,8 @@ from cluster_client.manifests import container, mpi_job, pytorch_job
 from cluster_client.wire import Wire, wire
 from k8sel.cluster import Cluster, JobRef, LogLine, Status, apply, delete, logs, status, wait
 from k8sel.cluster import watch as watches
-from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.errors import ClusterError
+from k8sel.facts.kinds import JOB_KINDS
 
 pytestmark = pytest.mark.cluster
 

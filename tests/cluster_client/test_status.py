@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from k8sel.cluster.jobs import LiveJob
-from k8sel.cluster.kinds import JOB_KINDS
 from k8sel.cluster.status import Status, of_launcher, read
+from k8sel.facts.kinds import JOB_KINDS
 
 CREATED = datetime(2026, 1, 1, tzinfo=timezone.utc)
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from k8sel import copied
+from k8sel.machine.docker import output
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def out(monkeypatch: pytest.MonkeyPatch) -> int:
     """The end that a reader has of what goes to standard output; the other end does not wait."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    monkeypatch.setattr(copied, "OUT", writer)
+    monkeypatch.setattr(output, "OUT", writer)
     return reader
 
 
@@ -29,14 +29,14 @@ def out(monkeypatch: pytest.MonkeyPatch) -> int:
     ],
 )
 def test_pieces_and_lines(out: int, pieces: list[bytes | None], prefix: bytes, expected: bytes) -> None:
-    copied.copy(((piece, None) for piece in pieces), prefix)
-    os.close(copied.OUT)
+    output.copy(((piece, None) for piece in pieces), prefix)
+    os.close(output.OUT)
     assert os.read(out, 100) == expected
 
 
 def test_a_pipe_that_does_not_wait_loses_nothing(out: int) -> None:
     whole = b"x" * 300_000  # more than any pipe holds
-    writing = threading.Thread(target=copied.copy, args=([(whole, None)], b""))
+    writing = threading.Thread(target=output.copy, args=([(whole, None)], b""))
     writing.start()
     read = b""
     while len(read) < len(whole):

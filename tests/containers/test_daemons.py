@@ -17,8 +17,8 @@ import pytest
 from planning.jobs import plan
 
 from containers.client import command, job
-from k8sel import containers, on_docker
 from k8sel.errors import ContainersError
+from k8sel.machine.docker import containers, resolve
 
 ANSWERS = {
     "/version": {"ApiVersion": "1.41", "Version": "20.10"},
@@ -77,7 +77,7 @@ def test_a_daemon_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
     with daemon(lambda: threading.Event().wait(30)) as server:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{server.server_address}")
         monkeypatch.setattr(containers, "ANSWER_SECONDS", 0.5)
-        made = on_docker.containers(plan({"type": "cpu"}, "docker"))
+        made = resolve.containers(plan({"type": "cpu"}, "docker"))
         with pytest.raises(ContainersError, match=r"did not answer for 0\.5 s: .* docker rm -f job-master-0"):
             containers.run(made, None, pull=None, quiet=True)
 
@@ -85,7 +85,7 @@ def test_a_daemon_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_a_daemon_that_goes_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon(lambda: None) as server:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{server.server_address}")
-        made = on_docker.containers(plan({"type": "cpu"}, "docker"))
+        made = resolve.containers(plan({"type": "cpu"}, "docker"))
         with pytest.raises(ContainersError, match="k8sel: the Docker daemon went away: "):
             containers.run(made, None, pull=None, quiet=True)
 

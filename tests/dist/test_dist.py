@@ -18,7 +18,9 @@ from entrypoint.test_zipapp import PYTHONS
 from helm.rendering import CHART, comparable, rendered
 
 from dist.building import ROOT, builder
-from k8sel import __version__, yamlio, zipapp
+from k8sel import __version__
+from k8sel.jobfile import yamlio
+from k8sel.bundle import zipapp
 
 pytestmark = pytest.mark.xdist_group("dist")
 

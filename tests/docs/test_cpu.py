@@ -13,10 +13,11 @@ import yaml
 from entrypoint.machines import Box
 
 from docs.test_docs import ROOT
-from k8sel import api, here
+from k8sel import api
 from k8sel.entrypoint import cpus
 from k8sel.entrypoint.machine import under
-from k8sel.load import load
+from k8sel.jobfile.load import load
+from k8sel.machine import hardware
 
 PAGE = (ROOT / "docs" / "cpu.md").read_text(encoding="utf-8")
 JOBS = re.findall(
@@ -54,7 +55,7 @@ def test_a_job_has_two_processes_on_each_of_its_nodes(nodes: int, job: str) -> N
     assert api.plan(made, "run", nodes=1).world_size == 2
 
 
-@pytest.mark.parametrize(("part", "parts"), [("socket", here.sockets()), ("numa", here.numa_nodes())])
+@pytest.mark.parametrize(("part", "parts"), [("socket", hardware.sockets()), ("numa", hardware.numa_nodes())])
 def test_a_machine_that_is_asked_says_how_many_processes(part: str, parts: int) -> None:
     job = yaml.safe_load(JOBS[0][1])
     del job["spec"]["processesPerNode"]

@@ -89,7 +89,7 @@ def test_the_entrypoints_page_says_what_it_says_itself() -> None:
     ],
 )
 def test_messages_that_are_explained_are_still_said(words: str) -> None:
-    sources = [*(ROOT / "k8sel").rglob("*.py"), *(ROOT / "k8sel" / "data").glob("*.sh")]
+    sources = [*(ROOT / "k8sel").rglob("*.py"), *(ROOT / "k8sel" / "bundle").glob("*.sh")]
     assert any(words in source.read_text() for source in sources)
     assert words in (ROOT / "docs" / "troubleshooting.md").read_text()
 

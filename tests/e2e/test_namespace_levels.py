@@ -12,7 +12,7 @@ from planning.levels import JOBS, USER, loaded, refused_by
 from cluster.client import Cluster
 from e2e.jobs import apply_and_wait, job
 from k8sel import api
-from k8sel.rules.namespace import LEVELS
+from k8sel.jobfile.rules.namespace import LEVELS
 
 pytestmark = pytest.mark.cluster
 

@@ -8,15 +8,15 @@ import pytest
 
 from entrypoint import rooted
 from entrypoint.machines import Box
-from k8sel import brought
+from k8sel.bundle import files
 
 
 @pytest.fixture(scope="session")
 def entrypoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the ConfigMap puts at /k8sel."""
     folder = tmp_path_factory.mktemp("k8sel")
-    (folder / brought.ARCHIVE).write_bytes(rooted.archive())
-    (folder / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
+    (folder / files.ARCHIVE).write_bytes(rooted.archive())
+    (folder / files.SCRIPT).write_text(files.script(), encoding="utf-8")
     return folder
 
 

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from unittest.mock import patch
 
-from k8sel import brought, zipapp
+from k8sel.bundle import files, zipapp
 
 _START = 'import os\n\nmain(root=os.environ.get("K8SEL_ROOT", ""))\n'
 
@@ -39,7 +39,7 @@ def environ(root: Path, env: Mapping[str, str]) -> dict[str, str]:
 def cache(folder: Path) -> str:
     """A cache folder for `k8sel docker`, whose containers get the zipapp with that start."""
     with patch.dict(os.environ, XDG_CACHE_HOME=str(folder)):
-        (brought.folder() / brought.ARCHIVE).write_bytes(archive())
+        (files.folder() / files.ARCHIVE).write_bytes(archive())
     return str(folder)
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as some
 
 from cluster.client import await_
 from entrypoint.machines import Box, Gpu, devices, left_over, uuid
-from k8sel import brought, zipapp
+from k8sel.bundle import files, zipapp
 from k8sel.entrypoint import byhand, protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
 from k8sel.entrypoint.protocol import Expectation
@@ -191,7 +191,7 @@ def test_an_image_cannot_move_the_check_to_a_tree_of_its_own(
     mode: str, job: dict[str, str], nvml_box: Box, tmp_path: Path
 ) -> None:
     """``ENV K8SEL_ROOT=/forged`` in an image, where the forged tree has all that the job expects."""
-    archive = tmp_path / brought.ARCHIVE
+    archive = tmp_path / files.ARCHIVE
     archive.write_bytes(zipapp.build())
     words = [sys.executable, "-I", "-S", str(archive), mode, *(() if mode == "check" else ("--", "env"))]
     env = {**nvml_box.environ(None, job), "K8SEL_ROOT": str(nvml_box.root)}

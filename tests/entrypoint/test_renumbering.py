@@ -15,11 +15,11 @@ from planning.jobs import container, emit, job, plan, variables
 
 from entrypoint.machines import Box, End, Gpu, devices, uuid
 from entrypoint.trees import Card, amd, drm, gaudi, kfd, tiles
-from k8sel.defaults import default
 from k8sel.errors import SpecError
-from k8sel.load import load
-from k8sel.plan import JobPlan
-from k8sel.validate import errors, validate
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.validate import errors, validate
+from k8sel.planning.plan import JobPlan
 
 BUSES = ("0000:1a:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:c1:00.0")  # of the host's GPUs 0 to 3, counted by PCI
 FASTEST = (3, 1, 0, 2)  # the same GPUs as CUDA counts them without CUDA_DEVICE_ORDER

@@ -19,10 +19,10 @@ import pytest
 
 from entrypoint.machines import Box, devices, script, uuid
 from entrypoint.packages import environment, lay_out, torch
-from k8sel import brought, zipapp
-from k8sel.stripped import stripped
+from k8sel.bundle import files, zipapp
+from k8sel.bundle.stripped import stripped
 
-REPOSITORY = Path(zipapp.__file__).parent.parent
+REPOSITORY = Path(zipapp.__file__).parents[2]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
@@ -57,7 +57,7 @@ def test_it_is_small_enough() -> None:
 
 @pytest.mark.parametrize("version", [version for version in PYTHONS if version not in ("3.9", "3.10")])
 def test_the_same_bytes_on(version: str) -> None:
-    show = "import hashlib; from k8sel import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
+    show = "import hashlib; from k8sel.bundle import zipapp; print(hashlib.sha256(zipapp.build()).hexdigest())"
     environ = {
         "PYTHONPATH": str(REPOSITORY),
         "PATH": os.defpath,
@@ -92,7 +92,7 @@ def test_what_only_some_jobs_import_runs_on(version: str, box: Box, tmp_path: Pa
 
 def test_an_older_python_says_so(box: Box) -> None:
     start = "import sys; sys.version_info = (3, 8, 1); sys.path.insert(0, sys.argv.pop(1)); import start"
-    archive = str(box.entrypoint / brought.ARCHIVE)
+    archive = str(box.entrypoint / files.ARCHIVE)
     done = subprocess.run([sys.executable, "-c", start, archive], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "the image's Python is 3.8, and the entrypoint needs 3.9 or newer" in done.stderr
@@ -112,9 +112,9 @@ def test_it_holds_only_what_it_reads() -> None:
     with zipfile.ZipFile(BytesIO(zipapp.build())) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
-        rows = json.loads(archive.read("k8sel/data/accelerators.json"))
+        rows = json.loads(archive.read("k8sel/facts/accelerators.json"))
     assert names == sorted(names)
-    assert {name.split("/")[1] for name in names if "/" in name} == {"__init__.py", "entrypoint", "data"}
+    assert {name.split("/")[1] for name in names if "/" in name} == {"__init__.py", "entrypoint", "facts"}
     assert rows["cuda"]["maskEnv"] == "CUDA_VISIBLE_DEVICES"
     assert "source" not in rows["cuda"]
 
@@ -213,7 +213,7 @@ def plain(statement: ast.stmt) -> ast.stmt:
 
 def run_script(box: Box, path: str, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**box.environ(devices(2, 0), {}), "PATH": path}
-    command = ["/bin/sh", str(box.entrypoint / brought.SCRIPT), *words]
+    command = ["/bin/sh", str(box.entrypoint / files.SCRIPT), *words]
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
 
@@ -228,7 +228,7 @@ def test_the_script_finds_python_on_the_path(nvml_box: Box, tmp_path: Path) -> N
 
 def test_the_script_called_from_its_own_folder(nvml_box: Box) -> None:
     environ = nvml_box.environ(devices(0), {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"})
-    command = ["/bin/sh", brought.SCRIPT, "true"]
+    command = ["/bin/sh", files.SCRIPT, "true"]
     done = subprocess.run(command, env=environ, cwd=nvml_box.entrypoint, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -239,7 +239,7 @@ def test_the_script_with_a_python_that_fails(nvml_box: Box, tmp_path: Path) -> N
 
 
 def test_an_image_without_python(box: Box, tmp_path: Path) -> None:
-    text = brought.script()
+    text = files.script()
     for folder in ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin"):
         text = text.replace(f"{folder}/python3", "/nowhere/python3")
     start = script(tmp_path / "entrypoint", text)
@@ -266,7 +266,7 @@ try:
 finally:
     print(*(name for name in compiled if name.startswith(sys.path[0] + "/k8sel/")), sep="\\n")
 """
-    words = [PYTHONS[version], "-I", "-S", "-c", program, str(box.entrypoint / brought.ARCHIVE), "check"]
+    words = [PYTHONS[version], "-I", "-S", "-c", program, str(box.entrypoint / files.ARCHIVE), "check"]
     environ = box.environ(None, {"K8SEL_ACCELERATOR": "cpu"})
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
     report, *compiled = done.stdout.splitlines()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sel.backends import BACKENDS
-from k8sel.fromline import Asked, convert
-from k8sel.fromline.dropped import TABLE
+from k8sel.adopt.line import Asked, convert
+from k8sel.adopt.line.dropped import TABLE
+from k8sel.facts.backends import BACKENDS
 
 SOURCED = "$(python -c 'from oneccl_bindings_for_pytorch import cwd; print(cwd)')"
 

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from k8sel.backends import VARIABLES
-from k8sel.fromline import Asked, LineError, convert, lexer, shell
-from k8sel.load import load
+from k8sel.adopt.line import Asked, LineError, convert, lexer, shell
+from k8sel.facts.backends import VARIABLES
+from k8sel.jobfile.load import load
 
 PIECES = [
     *("torchrun", "accelerate launch", "deepspeed", "mpirun", "docker run", "python", "env", "export", "bash -c", "cd"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sel.fromline import Asked, convert
+from k8sel.adopt.line import Asked, convert
 
 GPU = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sel.fromline import Asked, LineError, convert
+from k8sel.adopt.line import Asked, LineError, convert
 
 
 def refused(text: str) -> str:

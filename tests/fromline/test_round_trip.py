@@ -9,11 +9,12 @@ import sys
 import pytest
 
 from fromline.guides import LINES, REFUSED, Line
-from k8sel import api, local
+from k8sel import api
+from k8sel.adopt.line import Asked, LineError, convert
 from k8sel.entrypoint.protocol import VARIABLE, parse
-from k8sel.fromline import Asked, LineError, convert
-from k8sel.load import load
-from k8sel.plan import JobPlan
+from k8sel.jobfile.load import load
+from k8sel.machine import processes
+from k8sel.planning.plan import JobPlan
 
 
 def planned(text: str, door: str, nodes: int | None = None) -> JobPlan:
@@ -25,7 +26,7 @@ def planned(text: str, door: str, nodes: int | None = None) -> JobPlan:
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_a_guides_line_comes_back_with_the_same_effect(line: Line) -> None:
     plan = planned(line.text, "run", nodes=1)
-    started = local.command(plan, override_env=True, started=False, environ={})
+    started = processes.command(plan, override_env=True, started=False, environ={})
     env = dict(started.env)
     expected = parse(env.pop(VARIABLE))
 

@@ -14,13 +14,14 @@ from fromline.guides import LINES, QA
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from k8sel import api, fromline
+from k8sel import api
+from k8sel.adopt import line
+from k8sel.adopt.line import Asked
+from k8sel.adopt.manifest import convert
 from k8sel.audit import audit
 from k8sel.errors import SpecError
-from k8sel.fromline import Asked
-from k8sel.frommanifest import convert
-from k8sel.load import load
-from k8sel.plan import JobPlan
+from k8sel.jobfile.load import load
+from k8sel.planning.plan import JobPlan
 
 CASES = Path(__file__).parents[1] / "audit" / "cases"
 MANIFESTS = sorted(CASES.glob("*/*.yaml"))
@@ -200,7 +201,7 @@ def test_the_guides_line_in_an_mpi_job_is_clean_and_leads_to_the_same_job() -> N
     command = [*["mpiexec.hydra", "-genvlist", "CCL_WORKER_COUNT"], *words]
     text = re.sub(r"command: .*", f"command: {json.dumps(command)}", manifest("mpirun-is-a-script"), count=1)
     text = text.replace('cpu: "32"', 'cpu: "48"')
-    plan, by_line = planned(text), fromline.convert(LINES["CPUs of two nodes"].text, Asked())[0]
+    plan, by_line = planned(text), line.convert(LINES["CPUs of two nodes"].text, Asked())[0]
     same = ("command", "launcher", "nodes", "processesPerNode", "backend", "ccl", "cpu", "mpi")
     mine, other = (yaml.safe_load(made)["spec"] for made in (convert(text, Asked())[0], by_line))
 

@@ -14,7 +14,8 @@ import yaml
 from scripts import loaded
 
 from cluster.client import Cluster, await_
-from k8sel import api, brought
+from k8sel import api
+from k8sel.bundle import files
 
 GALLERY = Path(__file__).parents[2] / "manifests"
 FOLDERS = sorted(file.parent.name for file in GALLERY.glob("*/job.yaml"))
@@ -56,7 +57,7 @@ def test_kustomize_makes_of_a_folder_what_render_makes_of_its_job_file(kustomize
     assert json.dumps(own).count(own_name) == json.dumps(job).count(shared) > 0
     assert job == json.loads(json.dumps(own).replace(own_name, shared))
     assert config_map["data"] == own_map["data"]
-    assert (config_map["immutable"], set(config_map["binaryData"])) == (True, {brought.ARCHIVE})
+    assert (config_map["immutable"], set(config_map["binaryData"])) == (True, {files.ARCHIVE})
 
 
 def test_the_config_maps_name_changes_with_its_content(kustomize: Path, tmp_path: Path) -> None:

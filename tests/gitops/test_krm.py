@@ -12,7 +12,8 @@ import pytest
 import yaml
 from planning import goldens
 
-from k8sel import api, yamlio
+from k8sel import api
+from k8sel.jobfile import yamlio
 
 CASES = ["torchrun-order", "mpirun-intel-nonroot", "torchrun-kueue"]
 OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}, "data": {"rate": "1e-3", "on": "off"}}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sel import api, yamlio
+from k8sel import api
+from k8sel.jobfile import yamlio
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gitops.md").read_text()

@@ -14,7 +14,8 @@ import pytest
 from entrypoint import rooted
 
 from gpu import smi
-from k8sel import accelerators, brought
+from k8sel.bundle import files
+from k8sel.facts import accelerators
 
 MASKS = {name for row in accelerators.ROWS.values() for name in row.owned_env}
 
@@ -59,6 +60,6 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Gpus:
         unavailable("nvidia-smi names no GPU")
     if any(card.partitioned for card in cards):
         unavailable("this machine's GPUs are partitioned (MIG), and these tests compare whole ones")
-    archive = tmp_path_factory.mktemp("entrypoint") / brought.ARCHIVE
-    archive.write_bytes(rooted.archive() if "K8SEL_ROOT" in os.environ else brought.archive())
+    archive = tmp_path_factory.mktemp("entrypoint") / files.ARCHIVE
+    archive.write_bytes(rooted.archive() if "K8SEL_ROOT" in os.environ else files.archive())
     return Gpus(cards, archive)

@@ -15,13 +15,13 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from k8sel import validate
-from k8sel.accelerators import ROWS, without_devices
-from k8sel.backends import BACKENDS
-from k8sel.defaults import default
 from k8sel.errors import FieldPath
-from k8sel.launchers import LAUNCHERS
-from k8sel.spec import Ccl, JobFile, Mpi, decode
+from k8sel.facts.accelerators import ROWS, without_devices
+from k8sel.facts.backends import BACKENDS
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.jobfile import validate
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.spec import Ccl, JobFile, Mpi, decode
 
 Strategy = st.SearchStrategy[Any]
 Data = dict[str, Any]

@@ -11,7 +11,8 @@ from typing import Any
 from planning import goldens
 
 from cluster import machine
-from k8sel import api, canonical
+from k8sel import api
+from k8sel.jobfile import canonical
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "k8sel"

@@ -10,7 +10,7 @@ import yaml
 from planning import goldens
 
 from helm.rendering import CHART, comparable, rendered
-from k8sel import yamlio
+from k8sel.jobfile import yamlio
 
 JOB = goldens.CASES / "torchrun-order" / "job.yaml"
 

@@ -14,7 +14,7 @@ from planning import goldens
 from cluster import machine
 from helm.job_files import job_files
 from helm.rendering import CHART, Renderer, comparable, rendered
-from k8sel import yamlio
+from k8sel.jobfile import yamlio
 
 PARTS = 4  # of the drawn files, for as many processes
 MPI_JOB = (goldens.CASES / "mpirun-openmpi" / "job.yaml").read_text()

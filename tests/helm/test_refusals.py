@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from cluster import machine
 from helm.job_files import drafts
 from helm.rendering import ROOT, RefusedError, Renderer
-from k8sel import yamlio
-from k8sel.defaults import default
 from k8sel.errors import FieldPath, Problem, SpecError
-from k8sel.load import load
-from k8sel.validate import errors, validate
+from k8sel.jobfile import yamlio
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.validate import errors, validate
 
 BAD = ROOT / "tests" / "reading" / "bad"
 BY_SCHEMA = "values don't meet the specifications of the schema"

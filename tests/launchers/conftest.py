@@ -9,7 +9,7 @@ import pytest
 from entrypoint import rooted
 from entrypoint.machines import Box
 
-from k8sel.accelerators import owned_env
+from k8sel.facts.accelerators import owned_env
 
 
 @pytest.fixture(scope="session")

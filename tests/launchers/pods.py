@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from k8sel.env import filled
+from k8sel.planning.env import filled
 from launchers.starting import Done, k8sel, start
 
 Pod = tuple[list[str], dict[str, str]]  # its command, and its whole environment

@@ -20,11 +20,15 @@ from unittest.mock import patch
 from entrypoint import rooted
 from entrypoint.machines import Box, uuid
 
-from k8sel import accelerators, api, brought, env, local, on_docker
+from k8sel import api
+from k8sel.bundle import files
 from k8sel.errors import SpecError
-from k8sel.launch import FOLDER
-from k8sel.plan import JobPlan
-from k8sel.targets import docker
+from k8sel.facts import accelerators
+from k8sel.machine import processes as local
+from k8sel.machine.docker import emit, resolve
+from k8sel.planning import env
+from k8sel.planning.launch import FOLDER
+from k8sel.planning.plan import JobPlan
 from matrix.hosts import DEVICES, HOSTS, MODULES, Host
 
 VARIABLES = sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
@@ -134,14 +138,14 @@ def _docker(plan: JobPlan, host: Host, machine: Box) -> Start:
     """Docker and the vendor's runtime hand over exactly what the container's arguments say."""
     host.lay_out(machine, DEVICES)
     with patch.dict(os.environ, K8SEL_ROOT=str(machine.root)):
-        (container,) = on_docker.containers(plan)
+        (container,) = resolve.containers(plan)
     requested = {"NVIDIA_VISIBLE_DEVICES": ",".join(container.device_ids)} if container.driver == "nvidia" else {}
     given = {**IMAGE, **requested}
     held = _handed_over(host, container, accelerators.by_name(plan.devices.type).exposure_env)
     return Start(container.command, given, container.env, held or _unasked(plan, {**given, **container.env}))
 
 
-def _handed_over(host: Host, container: docker.Container, runtimes: str | None) -> list[int]:
+def _handed_over(host: Host, container: emit.Container, runtimes: str | None) -> list[int]:
     """By number (a CDI device's name ends with it), by the variable that a runtime reads, or by node."""
     numbers = {int(re.sub(r"\D*(?=\d+$)", "", name)) for name in container.device_ids}
     if container.runtime:
@@ -187,8 +191,8 @@ def _written(given: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
 
 def furnish(image: Path) -> None:
     """Puts in what /k8sel has in a container, and the image's programs."""
-    (image / brought.ARCHIVE).write_bytes(rooted.archive())
-    (image / brought.SCRIPT).write_text(brought.script(), encoding="utf-8")
+    (image / files.ARCHIVE).write_bytes(rooted.archive())
+    (image / files.SCRIPT).write_text(files.script(), encoding="utf-8")
     (image / "bin").mkdir()
     (image / "bin" / "python3").symlink_to(sys.executable)
     for name, text in {"show": SHOW, "torchrun": TORCHRUN, "k8sel-entrypoint": BUILT_IN}.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sel.accelerators import ROWS
+from k8sel.facts.accelerators import ROWS
 from matrix import cells, doors
 from matrix.hosts import HOSTS
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from k8sel.accelerators import owned_env
-from k8sel.launchers import MPIS, Mpi
+from k8sel.facts.accelerators import owned_env
+from k8sel.facts.launchers import MPIS, Mpi
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

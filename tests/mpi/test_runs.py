@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import unavailable
 
-from k8sel.launchers import MPIS
+from k8sel.facts.launchers import MPIS
 from mpi.runtimes import PROGRAMS, ROOT, RUN, Runtime
 
 pytestmark = pytest.mark.mpi

@@ -11,9 +11,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from k8sel import api, yamlio
-from k8sel.load import Job
-from k8sel.plan import JobPlan
+from k8sel import api
+from k8sel.jobfile import yamlio
+from k8sel.jobfile.load import Job
+from k8sel.planning.plan import JobPlan
 
 CASES = Path(__file__).parent.parent / "cases"
 NAMES = sorted(folder.name for folder in CASES.iterdir())

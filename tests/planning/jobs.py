@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from k8sel import planner
-from k8sel.defaults import default
-from k8sel.plan import JobPlan
-from k8sel.spec import JobFile, decode
-from k8sel.targets import TARGETS
+from k8sel.emit import TARGETS
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.spec import JobFile, decode
+from k8sel.planning import planner
+from k8sel.planning.plan import JobPlan
 
 
 def job(accelerator: dict[str, Any], spec: dict[str, object]) -> JobFile:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from k8sel import api, validate
+from k8sel import api
 from k8sel.errors import Problem, SpecError
-from k8sel.spec import JobFile
+from k8sel.jobfile import validate
+from k8sel.jobfile.spec import JobFile
 from planning import goldens
 
 HEAVY = ("kubernetes", "docker", "jsonschema", "rich", "typer", "requests")

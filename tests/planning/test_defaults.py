@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from k8sel import names
-from k8sel.defaults import default
-from k8sel.spec import Spec
+from k8sel.facts import names
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.spec import Spec
 from planning.jobs import job
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sel.accelerators import ROWS, Row, hide_env
+from k8sel.facts.accelerators import ROWS, Row, hide_env
 from planning.jobs import container, emit, plan, variables
 
 CUDA = "cuda"

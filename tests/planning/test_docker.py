@@ -12,27 +12,32 @@ from typing import Any
 
 import pytest
 
-from k8sel import accelerators, brought, here, show, validate
-from k8sel.defaults import default
+from k8sel.bundle import files
+from k8sel.cli.show import plan as show
 from k8sel.errors import Kind
-from k8sel.plan import JobPlan
-from k8sel.targets import docker, docker_line
+from k8sel.facts import accelerators
+from k8sel.jobfile import validate
+from k8sel.jobfile.defaults import default
+from k8sel.machine import hardware
+from k8sel.machine.docker import emit
+from k8sel.machine.docker import line as docker_line
+from k8sel.planning.plan import JobPlan
 from planning.jobs import job, plan
 
 NODES = {
     "/dev/dri/renderD*": tuple(f"/dev/dri/renderD{number}" for number in (130, 128, 129)),
     "/dev/dri/card*": tuple(f"/dev/dri/card{number}" for number in (3, 1, 2)),
 }
-HOST = docker.Host(entrypoint="/cache/it", nodes=NODES, groups={"/dev/dri/renderD129": 105, "/dev/kfd": 105})
+HOST = emit.Host(entrypoint="/cache/it", nodes=NODES, groups={"/dev/dri/renderD129": 105, "/dev/kfd": 105})
 
 
-def containers(accelerator: dict[str, Any], **spec: object) -> list[docker.Container]:
+def containers(accelerator: dict[str, Any], **spec: object) -> list[emit.Container]:
     return emitted(plan(accelerator, "docker", **spec))
 
 
-def emitted(job_plan: JobPlan) -> list[docker.Container]:
+def emitted(job_plan: JobPlan) -> list[emit.Container]:
     row = accelerators.by_name(job_plan.devices.type)
-    return [docker.emit(job_plan, row, node, HOST) for node in job_plan.nodes]
+    return [emit.emit(job_plan, row, node, HOST) for node in job_plan.nodes]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_the_command_is_that_of_a_pod() -> None:
         *("/bin/sh", "/k8sel/entrypoint", "--", "torchrun", "--nproc-per-node", "2"),
         "train.py",
     )
-    assert container.mounts == (docker.Mount(source="/cache/it", target="/k8sel", read_only=True),)
+    assert container.mounts == (emit.Mount(source="/cache/it", target="/k8sel", read_only=True),)
     assert container.init
 
 
@@ -231,7 +236,7 @@ def test_nodes_of_a_vendor_count_by_pci_address(tmp_path: Path) -> None:
         node = tmp_path / f"dev/dri/renderD{number}"
         node.parent.mkdir(parents=True, exist_ok=True)
         node.touch()
-    found = here.device_nodes(accelerators.by_name("xpu"), str(tmp_path))
+    found = hardware.device_nodes(accelerators.by_name("xpu"), str(tmp_path))
     assert found == {"/dev/dri/renderD*": ("/dev/dri/renderD129", "/dev/dri/renderD128"), "/dev/dri/card*": ()}
 
 
@@ -247,7 +252,7 @@ def test_a_missing_daemon_is_named(tmp_path: Path) -> None:
 
 
 def test_the_line_needs_no_client(tmp_path: Path) -> None:
-    program = "import sys; from k8sel.cli import application; application(sys.argv[1:])(standalone_mode=False); "
+    program = "import sys; from k8sel.cli.main import application; application(sys.argv[1:])(standalone_mode=False); "
     program += "print(sorted({'docker', 'kubernetes'} & set(sys.modules)))"
     command = [sys.executable, "-c", program, "docker", "-q", "--print", str(FILE)]
     env = {"HOME": str(tmp_path)}
@@ -261,10 +266,10 @@ def test_the_entrypoint_is_laid_down_once_and_readable(tmp_path: Path, monkeypat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = os.umask(0o077)
     try:
-        folder = brought.folder()
+        folder = files.folder()
     finally:
         os.umask(before)
-    assert brought.folder() == folder
+    assert files.folder() == folder
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-    assert (folder / brought.ARCHIVE).read_bytes() == brought.archive()
+    assert (folder / files.ARCHIVE).read_bytes() == files.archive()
     assert {oct(path.stat().st_mode)[-3:] for path in (folder, *folder.iterdir())} == {"755", "644"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k8sel import env
-from k8sel.spec import EnvVar
+from k8sel.jobfile.spec import EnvVar
+from k8sel.planning import env
 
 
 def test_constants_come_first_and_what_refers_to_them_last() -> None:

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 import yaml
 
-from k8sel import fields, schema, validate
+from k8sel.adopt.line import Asked
+from k8sel.adopt.manifest import convert
 from k8sel.cluster import mapping
-from k8sel.defaults import default
 from k8sel.errors import format_path
-from k8sel.fields import FIELDS, Field
-from k8sel.fromline import Asked
-from k8sel.frommanifest import convert
+from k8sel.facts import fields
+from k8sel.facts.fields import FIELDS, Field
+from k8sel.jobfile import schema, validate
+from k8sel.jobfile.defaults import default
 from planning.jobs import emit, job
 
 POD = "template.spec"

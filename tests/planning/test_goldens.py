@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from k8sel import api
-from k8sel.accelerators import ROWS
-from k8sel.launchers import LAUNCHERS, MPIS
+from k8sel.facts.accelerators import ROWS
+from k8sel.facts.launchers import LAUNCHERS, MPIS
 from planning import goldens
 
 HINT = "read the difference; if it is right: PYTHONPATH=tests python -m planning.update_goldens"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sel import api, here
+from k8sel import api
+from k8sel.machine import hardware
 
 JOB = b"""\
 apiVersion: k8sel.dev/v1alpha1
@@ -55,20 +56,20 @@ def test_only_parts_whose_cpus_this_process_may_use_count(
 ) -> None:
     may_use(monkeypatch, cpus)
 
-    assert (here.sockets(), here.numa_nodes()) == (sockets, numa_nodes)
+    assert (hardware.sockets(), hardware.numa_nodes()) == (sockets, numa_nodes)
 
 
 def test_a_machine_that_does_not_say_is_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
 
-    assert (here.sockets(), here.numa_nodes()) == (1, 1)
+    assert (hardware.sockets(), hardware.numa_nodes()) == (1, 1)
 
 
 def test_a_kernel_without_affinity_lets_every_cpu_count(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
 
-    assert (here.sockets(), here.numa_nodes()) == (2, 4)
+    assert (hardware.sockets(), hardware.numa_nodes()) == (2, 4)
 
 
 @pytest.mark.parametrize("door", ["run", "docker"])

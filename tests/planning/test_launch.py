@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from k8sel.env import Reference, literal
-from k8sel.launchers import MPIS
-from k8sel.plan import Argv
+from k8sel.facts.launchers import MPIS
+from k8sel.planning.env import Reference, literal
+from k8sel.planning.plan import Argv
 from planning.jobs import container, emit, plan, variables
 
 CUDA = {"type": "cuda", "count": 2}

@@ -8,12 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sel import api, env, names, planner, yamlio
-from k8sel.accelerators import ROWS, without_devices
-from k8sel.backends import BACKENDS, uses_oneccl
-from k8sel.defaults import default
-from k8sel.launchers import LAUNCHERS, MPIS
-from k8sel.spec import JobFile, decode
+from k8sel import api
+from k8sel.facts import names
+from k8sel.facts.accelerators import ROWS, without_devices
+from k8sel.facts.backends import BACKENDS, uses_oneccl
+from k8sel.facts.launchers import LAUNCHERS, MPIS
+from k8sel.jobfile import yamlio
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.spec import JobFile, decode
+from k8sel.planning import env, planner
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 DOORS = st.sampled_from(["kubernetes", "docker", "run"])

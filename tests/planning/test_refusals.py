@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from k8sel.defaults import default
 from k8sel.errors import format_path
-from k8sel.rules.namespace import LEVELS
-from k8sel.validate import errors, namespace_policy, validate
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.rules.namespace import LEVELS
+from k8sel.jobfile.validate import errors, namespace_policy, validate
 from planning.jobs import job
 from planning.levels import JOBS, loaded, refused_by
 

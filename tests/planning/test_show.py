@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sel import show
+from k8sel.cli.show import plan as show
 from planning.jobs import plan
 
 CPU = {"type": "cpu"}

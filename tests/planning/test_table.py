@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sel import accelerators, launchers
-from k8sel.accelerators import ROWS, TABLE, Row
-from k8sel.backends import BACKENDS, VARIABLES, Backend
-from k8sel.launchers import LAUNCHERS, Launcher, Mpi
-from k8sel.spec import Ccl
+from k8sel.facts import accelerators, launchers
+from k8sel.facts.accelerators import ROWS, TABLE, Row
+from k8sel.facts.backends import BACKENDS, VARIABLES, Backend
+from k8sel.facts.launchers import LAUNCHERS, Launcher, Mpi
+from k8sel.jobfile.spec import Ccl
 
 PACKAGE = Path(accelerators.__file__).parent
 TITLES = ("title", "inContainer", "discovery", "note", "source")  # ours, not facts about the vendor's parts

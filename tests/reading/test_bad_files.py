@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from k8sel.defaults import default
 from k8sel.errors import Problem, SpecError
-from k8sel.load import load, locate
-from k8sel.validate import namespace_policy, validate
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load, locate
+from k8sel.jobfile.validate import namespace_policy, validate
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*/*.yaml"))

@@ -8,11 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from k8sel.defaults import default
-from k8sel.load import load
-from k8sel.schema import schema
-from k8sel.validate import errors, namespace_policy, validate
-from k8sel.yamlio import dump, parse
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.schema import schema
+from k8sel.jobfile.validate import errors, namespace_policy, validate
+from k8sel.jobfile.yamlio import dump, parse
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

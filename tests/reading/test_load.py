@@ -13,15 +13,17 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sel import accelerators, api, launchers, spec
-from k8sel.defaults import default
+from k8sel import api
 from k8sel.errors import Problem, SpecError
-from k8sel.explain_words import PATTERNS, SYNONYMS
-from k8sel.load import Job, load, locate
-from k8sel.schema import schema
-from k8sel.validate import errors, namespace_policy, validate
-from k8sel.yamlio import dump, parse
-from k8sel.yamlio import read as yamlio_read
+from k8sel.facts import accelerators, launchers
+from k8sel.jobfile import spec
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.explain_words import PATTERNS, SYNONYMS
+from k8sel.jobfile.load import Job, load, locate
+from k8sel.jobfile.schema import schema
+from k8sel.jobfile.validate import errors, namespace_policy, validate
+from k8sel.jobfile.yamlio import dump, parse
+from k8sel.jobfile.yamlio import read as yamlio_read
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 GOOD = [path.read_bytes() for path in EXAMPLES]
@@ -100,10 +102,10 @@ def test_several_jobs_of_one_file_are_all_read() -> None:
 
 def test_a_valid_job_needs_neither_jsonschema_nor_difflib() -> None:
     code = (
-        "import sys\nfrom k8sel.load import load, locate\nfrom k8sel.defaults import default\n"
-        "from k8sel.validate import validate\n"
+        "import sys\nfrom k8sel.jobfile.load import load, locate\nfrom k8sel.jobfile.defaults import default\n"
+        "from k8sel.jobfile.validate import validate\n"
         "for job in load(sys.stdin.buffer.read(), 'x'): locate(job.document, validate(default(job.file)))\n"
-        "print(sorted({'jsonschema', 'difflib', 'k8sel.explain', 'kubernetes', 'docker'} & set(sys.modules)))"
+        "print(sorted({'jsonschema', 'difflib', 'k8sel.jobfile.explain', 'kubernetes', 'docker'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], input=b"---\n".join(GOOD), capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"[]\n", b"")

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sel import rules
-from k8sel.defaults import default
 from k8sel.errors import SpecError
-from k8sel.load import load
-from k8sel.names import pods
-from k8sel.rules.common import Rule
-from k8sel.rules.quantity import amount
-from k8sel.validate import RULES, errors, namespace_policy, validate
+from k8sel.facts.names import pods
+from k8sel.jobfile import rules
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.quantity import amount
+from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.validate import RULES, errors, namespace_policy, validate
 
 JOB = """\
 apiVersion: k8sel.dev/v1alpha1

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from k8sel.accelerators import ROWS
-from k8sel.defaults import default
 from k8sel.errors import SpecError
-from k8sel.launchers import LAUNCHERS
-from k8sel.load import load
-from k8sel.starter import starter
-from k8sel.validate import validate
+from k8sel.facts.accelerators import ROWS
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.template import starter
+from k8sel.jobfile.validate import validate
 
 
 @pytest.mark.parametrize("accelerator", ROWS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from k8sel.errors import SpecError
-from k8sel.yamlio import dump, parse
+from k8sel.jobfile.yamlio import dump, parse
 
 # fmt: off
 WORDS = [

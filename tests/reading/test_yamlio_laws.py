@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel.errors import Problem, SpecError
-from k8sel.yamlio import Document, dump, dump_json, parse
+from k8sel.jobfile.yamlio import Document, dump, dump_json, parse
 
 # fmt: off
 TRICKY = st.sampled_from([

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from k8sel.receipts import Line, Mixed, Receipts, collect, saved
+from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
 from receipts.made import MARK, line, own, receipt, two_nodes
 
 

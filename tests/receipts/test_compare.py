@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from k8sel.compare import Compared, compare
-from k8sel.receipts import Line, Receipts, collect
+from k8sel.receipts.collect import Line, Receipts, collect
+from k8sel.receipts.compare import Compared, compare
 from receipts.made import device, line, own, receipt, two_nodes
 
 Fields = dict[str, Any]

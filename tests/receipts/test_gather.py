@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from k8sel import cluster, gather
+from k8sel import cluster
+from k8sel.cli import gather
 from k8sel.cluster import JobRef, LogLine, PodStatus, Status
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.errors import ClusterError
-from k8sel.receipts import Receipts
+from k8sel.receipts.collect import Receipts
 from receipts.made import line, own, two_nodes
 
 TOLD = Expectation("cuda", (0,), nodes=2).to_json()

@@ -1,4 +1,4 @@
-{{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/backends.py). */}}
+{{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/facts/backends.py). */}}
 
 {{/*
 The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan.

@@ -1,7 +1,7 @@
 {{/*
 What is wrong in a job whose form is right: form is for values.schema.json, which Helm checks before. All problems at
 once, as path: kind: message. Hint: hint, in the words of `k8sel validate`. Fields that contradict each other are rows
-(_conflicts.tpl); here is what has to be counted or compared (k8sel/rules/). The nearest right word, a command line as a
+(_conflicts.tpl); here is what has to be counted or compared (k8sel/jobfile/rules/). The nearest right word, a command line as a
 list and the warnings are left to Python.
 
 Each takes plan, spec, asked (the accelerator), row (its own in the table), words (facts.refusals) and found, the list

@@ -1,5 +1,5 @@
 {{/*
-The launchers' command lines around the user's own, as JSON lists (k8sel/launch.py). Words are the user's own until
+The launchers' command lines around the user's own, as JSON lists (k8sel/planning/launch.py). Words are the user's own until
 k8sel.literal writes them such that Kubernetes leaves them as they are.
 */}}
 

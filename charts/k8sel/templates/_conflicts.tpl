@@ -1,5 +1,5 @@
 {{/*
-Fields that contradict each other: the rows of files/conflicts.json (k8sel/rules/conflicts.py says what a row is).
+Fields that contradict each other: the rows of files/conflicts.json (k8sel/jobfile/rules/conflicts.py says what a row is).
 Takes plan, view (what the rows' paths begin with) and found, the list that grows.
 */}}
 {{- define "k8sel.conflicts" -}}

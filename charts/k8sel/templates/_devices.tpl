@@ -1,5 +1,5 @@
 {{/*
-What one node asks for, and what its processes see of it, as JSON (k8sel/devices.py).
+What one node asks for, and what its processes see of it, as JSON (k8sel/planning/devices.py).
 
   resource    the extended resource to ask for; "" for none
   count       how many of it, or how many enter the container

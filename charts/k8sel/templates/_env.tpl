@@ -1,4 +1,4 @@
-{{/* Variables as JSON lists of Kubernetes' entries (k8sel/env.py, and _env of k8sel/planner.py). */}}
+{{/* Variables as JSON lists of Kubernetes' entries (k8sel/planning/env.py, and _env of k8sel/planning/planner.py). */}}
 
 {{/* What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none. */}}
 {{- define "k8sel.settled" -}}

@@ -1,4 +1,4 @@
-{{/* MPI: mpirun's command line, and how it reaches the nodes over ssh, as JSON lists (k8sel/mpi.py). */}}
+{{/* MPI: mpirun's command line, and how it reaches the nodes over ssh, as JSON lists (k8sel/planning/mpi.py). */}}
 
 {{/* Takes plan, perNode (processes to start on each node), binding and settled (variables to set in them). */}}
 {{- define "k8sel.mpirun" -}}

@@ -1,5 +1,5 @@
 {{/*
-A job, decided, as JSON: everything the other templates need, so that they decide nothing (k8sel/defaults.py, planner.py).
+A job, decided, as JSON: everything the other templates need, so that they decide nothing (k8sel/jobfile/defaults.py, planner.py).
 
   name, namespace, labels, annotations, sha256   of the job
   spec       the job file's, with every default filled in, and without what is null

@@ -1,4 +1,4 @@
-{{/* The parts that all targets share (k8sel/pod.py, k8sel/targets/podspec.py). */}}
+{{/* The parts that all targets share (k8sel/planning/pod.py, k8sel/emit/podspec.py). */}}
 
 {{/*
 As toYaml, which gives "" for a text with a character that YAML does not take raw; then on one line, with escapes.
@@ -107,7 +107,7 @@ template:
 {{- end -}}
 
 {{/*
-Lays those fields over a map, in place, that k8sel writes as the job file has them (k8sel/data/fields.json). An empty list
+Lays those fields over a map, in place, that k8sel writes as the job file has them (k8sel/facts/fields.json). An empty list
 or map says nothing, and a number is a whole one. Takes the map, the plan and the map's place in the table.
 */}}
 {{- define "k8sel.copied" -}}

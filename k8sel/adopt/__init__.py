@@ -1,0 +1,1 @@
+"""Job files from what others wrote: command lines and manifests."""

@@ -1,0 +1,74 @@
+"""A command line as a job file: torchrun, accelerate launch, deepspeed, mpirun, docker run or python.
+
+Runs nothing, reads no file and fills in nothing that the text does not hold itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from k8sel.adopt.line import ccl, dropped, finish, lexer, masks, programs, script
+from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.finish import Asked
+from k8sel.adopt.line.words import Word, excerpt
+from k8sel.errors import Problem, SpecError
+
+__all__ = ["Asked", "LineError", "convert"]
+
+_ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD stands for bytes that are no text, half of a pair likewise
+
+
+class LineError(SpecError):
+    """A command line for which there is no job file; holds every reason, and shows the words around it."""
+
+    def __init__(self, problems: Iterable[Problem], text: str) -> None:
+        super().__init__(problems)
+        shown = [f"{problem}{_around(problem, text)}" for problem in self.problems]
+        self.args = ("\n".join(shown),)
+
+
+def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
+    """The job file for ``text``, and what it does not say or says otherwise. Raises LineError with every reason."""
+    draft = Draft(text=text, file=asked.file)
+    try:
+        _read(draft)
+        if not draft.command:
+            _stop(draft)
+        written = finish.written(draft, masks.settle(draft, asked.accelerator), asked)
+    except lexer.NotRead as error:
+        draft.refuse(Word(text="", start=error.start, end=error.start), error.message, error.hint)
+    _stop(draft)
+    return written, sorted(draft.notes, key=_place)
+
+
+def _read(draft: Draft) -> None:
+    """All that the text says by itself."""
+    odd = _ODD.search(draft.text)
+    if odd:
+        what = "a zero byte" if odd[0] == "\0" else "a byte that is no UTF-8 text"
+        draft.refuse(Word(text="", start=odd.start(), end=odd.end()), f"{what} is in the line", "text only")
+        return
+    found = script.read(draft)
+    draft.env = dict(found.env)
+    if found.started:
+        programs.read(draft, found.started)
+        dropped.look(draft)
+        ccl.look(draft)
+        finish.check_words(draft)
+    elif not draft.problems:
+        place = Word(text="", start=0, end=0)
+        draft.refuse(place, "nothing here starts a training", "for example: torchrun --nproc_per_node=2 train.py")
+
+
+def _stop(draft: Draft) -> None:
+    if draft.problems:
+        raise LineError(sorted(draft.problems, key=_place), draft.text)
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return (problem.location.line, problem.location.column) if problem.location else (0, 0)
+
+
+def _around(problem: Problem, text: str) -> str:
+    return f"\n{excerpt(text, problem.location)}" if problem.location else ""

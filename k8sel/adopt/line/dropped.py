@@ -1,0 +1,70 @@
+"""Options of training programs that their current versions do not have. They stay in the command, and are named.
+
+Versions: read in huggingface/transformers src/transformers/training_args.py, one after the other, and in the README.md
+of intel/torch-ccl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.masks import row_of_cpus
+from k8sel.adopt.line.words import Word
+
+
+class Dropped(Struct, frozen=True):
+    """An option, with one of its values or any, and what became of it."""
+
+    option: str
+    value: str | None
+    message: str
+    hint: str
+
+
+_BINDINGS = "and needs oneccl_bindings_for_pytorch, which ended with torch 2.8"
+TABLE = (
+    Dropped("--no_cuda", None, "transformers 4.57 was the last to have it", "--use_cpu, from 4.32 on"),
+    Dropped(
+        "--use_ipex", None, "transformers 4.56 was the last to have it, and IPEX ended with torch 2.8", "leave it out"
+    ),
+    Dropped("--xpu_backend", None, "transformers 4.31 was the last to have it", "--ddp_backend, from 4.29 on"),
+    Dropped("--xpu_backend", "ccl", f"ccl went with transformers 5.0, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"),
+    Dropped(
+        "--ddp_backend",
+        "ccl",
+        f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
+        "gloo for CPUs, xccl for XPUs",
+    ),
+    Dropped(
+        "--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"
+    ),
+    Dropped("--ddp_backend", "xccl", "transformers 5.1 is the first to take xccl", "a newer image"),
+)
+_ON_CPUS = ("--no_cuda", "--use_cpu")
+_FALSE = ("false", "0", "no")
+
+
+def look(draft: Draft) -> None:
+    """Names them, and sees whether the program keeps off all devices."""
+    for option, value, word in _pairs(draft.command):
+        for row in TABLE:
+            if row.option == option and row.value in (None, value):
+                shown = f"{option} {row.value}" if row.value else option
+                draft.warn(word, f"{shown} stays in the command: {row.message}", row.hint)
+        if option in _ON_CPUS and value.lower() not in _FALSE:
+            draft.row_hints.setdefault(row_of_cpus().name, word)
+    use_cpu = draft.env.get("ACCELERATE_USE_CPU")
+    if use_cpu and use_cpu.text.lower() in ("true", "1"):
+        draft.row_hints.setdefault(row_of_cpus().name, use_cpu)
+
+
+def _pairs(command: Sequence[Word]) -> Iterator[tuple[str, str, Word]]:
+    """Each option with the word behind it."""
+    for index, word in enumerate(command):
+        if word.text.startswith("--"):
+            name, joined, value = word.text.partition("=")
+            following = command[index + 1].text if index + 1 < len(command) else ""
+            yield name.replace("-", "_").replace("__", "--", 1), value if joined else following, word

@@ -1,0 +1,171 @@
+"""A launcher's options, read by a table: what each takes, and what becomes of it. Knows no launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.words import Word
+from k8sel.errors import Kind
+from k8sel.wording import bare, did_you_mean
+
+
+class Option(Struct, frozen=True):
+    """An option and what becomes of it: kept for the launcher's own module, noted, refused, or needless."""
+
+    names: str  # separated by spaces; the first is the one that is looked up; a * at the end stands for any
+    takes: int = 1  # words behind it; -1: NAME=VALUE, or NAME VALUE
+    note: str = ""  # why it is not carried over
+    hint: str = ""
+    refuse: str = ""  # why there is no job file for it
+    warn: str = ""  # why it is not what it looks like
+    keep: bool = False
+
+
+class Given(Struct, frozen=True):
+    """An option as it stands in the line."""
+
+    option: Word
+    values: tuple[Word, ...] = ()
+
+    @property
+    def value(self) -> Word:
+        """Its first word; of an option that takes none, the option itself."""
+        return self.values[0] if self.values else self.option
+
+
+class Style(Struct, frozen=True):
+    """How a program reads its options."""
+
+    abbreviates: bool = False  # a unique beginning is enough, as in argparse
+    joins: bool = False  # -eNAME and -it, as in getopt
+
+
+_ARGPARSE = Style(abbreviates=True)
+
+
+class Kept(Struct, frozen=True):
+    """The options that a launcher's module has to look at, and the words behind all options."""
+
+    options: Mapping[str, tuple[Given, ...]]
+    rest: tuple[Word, ...]
+
+    def last(self, name: str) -> Given | None:
+        """The one that counts."""
+        given = self.options.get(name, ())
+        return given[-1] if given else None
+
+    def all(self, name: str) -> tuple[Given, ...]:
+        """Each time that it is given."""
+        return self.options.get(name, ())
+
+
+def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: Style = _ARGPARSE) -> Kept:
+    """The options at the beginning of ``words``; what ``table`` says of each is done."""
+    index = {_normal(name): option for option in table for name in option.names.split()}
+    kept: dict[str, tuple[Given, ...]] = {}
+    at = 0
+    while at < len(words) and _is_option(words[at]):
+        if words[at].text == "--":
+            at += 1
+            break
+        found, taken = _options(index, words[at:], draft, style)
+        for option, given in found:
+            _say(option, given, draft)
+            name = option.names.split()[0]
+            kept |= {name: (*kept.get(name, ()), given)} if option.keep else {}
+        at += taken
+    return Kept(kept, tuple(words[at:]))
+
+
+def _is_option(word: Word) -> bool:
+    return word.text.startswith("-") and word.text != "-"
+
+
+def _normal(name: str) -> str:
+    """One spelling for --nproc-per-node and --nproc_per_node, for -np and --np."""
+    bare_name = name.lstrip("-").replace("_", "-")
+    return bare_name if len(bare_name) > 1 else f"-{bare_name}"
+
+
+_Found = tuple[list[tuple[Option, Given]], int]
+
+
+def _options(index: Mapping[str, Option], words: Sequence[Word], draft: Draft, style: Style) -> _Found:
+    """The options in the first of ``words``, and how many words they take."""
+    word = words[0]
+    name, joined, value = word.text.partition("=")
+    option = _look_up(index, name, style)
+    if option and joined:
+        return _with_values(option, word.part(name), [word.part(value), *words[1:]], draft, already=1)
+    if option:
+        return _with_values(option, word, words[1:], draft, already=0)
+    if style.joins and not word.text.startswith("--"):
+        return _letters(index, words, draft)
+    return _unknown(index, word, name, draft)
+
+
+def _look_up(index: Mapping[str, Option], name: str, style: Style) -> Option | None:
+    normal = _normal(name)
+    family = next((index[each] for each in index if each.endswith("*") and normal.startswith(each[:-1])), None)
+    if normal in index or family or not style.abbreviates or not name.startswith("--"):
+        return index.get(normal, family)
+    longer = {index[each].names: index[each] for each in index if each.startswith(normal)}
+    return next(iter(longer.values())) if len(longer) == 1 else None
+
+
+def _with_values(option: Option, name: Word, following: Sequence[Word], draft: Draft, *, already: int) -> _Found:
+    """``option`` with the words that it takes; ``already``: of these, in its own word."""
+    takes = _takes(option, following)
+    if already and not takes:
+        draft.refuse(name, f"{bare(name.text)} takes no value", f"{bare(name.text)} alone")
+        return [], 1
+    values = tuple(following[:takes])
+    if len(values) < takes:
+        draft.refuse(name, f"nothing stands behind {bare(name.text)}", "write its value", Kind.REQUIRED)
+        return [], 1 + len(values)
+    return [(option, Given(name, values))], 1 + takes - already
+
+
+def _takes(option: Option, following: Sequence[Word]) -> int:
+    if option.takes >= 0:
+        return option.takes
+    return 1 if following and "=" in following[0].text else 2
+
+
+def _letters(index: Mapping[str, Option], words: Sequence[Word], draft: Draft) -> _Found:
+    """One-letter options in one word; the first that takes a value has the rest of it."""
+    word = words[0]
+    found: list[tuple[Option, Given]] = []
+    for place, letter in enumerate(word.text[1:], start=2):
+        option = index.get(f"-{letter}")
+        if option is None:
+            return _unknown(index, word, f"-{letter}", draft)
+        rest = word.text[place:]
+        if option.takes:
+            following = [word.part(rest), *words[1:]] if rest else words[1:]
+            last, taken = _with_values(option, word.part(f"-{letter}"), following, draft, already=1 if rest else 0)
+            return [*found, *last], taken
+        found.append((option, Given(word.part(f"-{letter}"))))
+    return found, 1
+
+
+def _unknown(index: Mapping[str, Option], word: Word, name: str, draft: Draft) -> _Found:
+    if draft.known(word):
+        near = did_you_mean(name.lstrip("-"), index)
+        hint = near or "leave it out, or see whether it belongs to the program, behind its name"
+        draft.refuse(word, f"{bare(name)} is no option that is known here", hint, Kind.UNKNOWN)
+    return [], 1
+
+
+def _say(option: Option, given: Given, draft: Draft) -> None:
+    """What the table says of an option that is there."""
+    shown = bare(given.option.text)
+    if option.refuse:
+        draft.refuse(given.option, f"{shown}: {option.refuse}", option.hint, Kind.FORBIDDEN)
+    if option.warn:
+        draft.warn(given.option, f"{shown}: {option.warn}", option.hint)
+    if option.note:
+        draft.note(given.option, f"{shown} is not carried over: {option.note}", option.hint)

@@ -1,0 +1,148 @@
+"""torchrun, as `torchrun`, `python -m torch.distributed.run` and `... .launch`, to the job file's fields.
+
+pytorch/pytorch torch/distributed/run.py and argparse_util.py: each option has a variable, PET_ and its name, and the
+option wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from string import Template
+
+from msgspec.structs import replace
+
+from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.options import Given, Kept, Option, read
+from k8sel.adopt.line.words import Word
+from k8sel.wording import quote
+
+GROUP = "k8sel or the operator tells each node where the group meets"
+LOGS = "each process's output is in the container's log"
+NAMES = "it names the processes in the agent's own messages alone"
+AGENT = "the agent has its own default"
+BINDS, BIND = "only mpirun binds processes", "launcher: mpirun with mpi.binding"
+TABLE = (
+    Option("--nproc-per-node", keep=True),
+    Option("--nnodes", keep=True),
+    Option("--max-restarts", keep=True),
+    Option("--module -m", takes=0, keep=True),
+    Option("--no-python", takes=0, keep=True),
+    Option("--standalone", takes=0),
+    Option("--node-rank", note="each node gets its own"),
+    Option("--master-addr", note=GROUP),
+    Option("--master-port", note=GROUP),
+    Option("--rdzv-endpoint", note=GROUP),
+    Option("--rdzv-id", note=GROUP),
+    Option("--rdzv-backend", note=GROUP),
+    Option("--rdzv-conf", note=GROUP),
+    Option("--local-addr", note=GROUP),
+    Option("--role", note=NAMES),
+    Option("--monitor-interval", note=AGENT),
+    Option("--start-method", note=AGENT),
+    Option("--shutdown-timeout", note=AGENT),
+    Option("--signals-to-handle", note=AGENT),
+    Option("--event-log-handler", note=AGENT),
+    Option("--log-dir", note=LOGS),
+    Option("--redirects -r", note=LOGS),
+    Option("--tee -t", note=LOGS),
+    Option("--logs-specs", note=LOGS),
+    Option("--local-ranks-filter", note=LOGS),
+    Option("--numa-binding", note=BINDS, hint=BIND),
+    Option(
+        "--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"
+    ),
+    Option("--run-path", takes=0, refuse="a job file starts a script, a module or a program", hint="the script's name"),
+    Option("--use-env", takes=0),
+    Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
+)
+_LOCAL_RANK = re.compile(r"\$local_rank(?![A-Za-z0-9_])|\$\{local_rank\}")
+_COUNTED = ("auto", "gpu", "cpu", "xpu", "hpu", "npu", "mlu")  # torch counts where it runs
+
+
+def apply(draft: Draft, words: Sequence[Word]) -> None:
+    """What ``words``, those behind `torchrun`, say."""
+    kept = read(TABLE, words, draft)
+    draft.launcher = "torchrun"
+    _nodes(draft, _given(draft, kept, "--nnodes"))
+    _processes(draft, _given(draft, kept, "--nproc-per-node"))
+    restarts(draft, _given(draft, kept, "--max-restarts"))
+    _variables(draft)
+    script(draft, kept)
+    agents_words(draft)
+
+
+def script(draft: Draft, kept: Kept) -> None:
+    """The program behind the options: a script, a module, or any other."""
+    words = list(kept.rest)
+    if not words:
+        start = max((each.option.end for given in kept.options.values() for each in given), default=0)
+        draft.refuse(
+            Word(text="", start=start, end=start), "the program is missing", "a script's name, behind the options"
+        )
+    elif kept.last("--no-python"):
+        draft.command = words
+    else:
+        module = [words[0].part("-m")] if kept.last("--module") else []
+        draft.command = [words[0].part("python"), *module, *words]
+
+
+def agents_words(draft: Draft) -> None:
+    """The program's words as torch's agent hands them on: a job file's arrive as they are written.
+
+    https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
+    """
+    program, words = draft.command[:1], draft.command[1:]
+    for word in words:
+        if _LOCAL_RANK.search(word.text.replace("$$", "")):
+            message = (
+                f"torch's agent fills in {quote(word.text)}, and the words of a job are the same for all processes"
+            )
+            draft.refuse(word, message, "read LOCAL_RANK in the program")
+        elif "$$" in word.text and not word.unknown:
+            draft.note(word, "torch's agent makes one dollar of two, and so it is here")
+    draft.command = [*program, *(replace(word, text=Template(word.text).safe_substitute()) for word in words)]
+
+
+def restarts(draft: Draft, given: Given | None) -> None:
+    """torch's agent starts processes again."""
+    number = draft.number(given.value, given.option.text, least=0) if given else None
+    if given and number:
+        draft.put(("spec", "policy", "maxRestarts"), number, given.value)
+
+
+def _given(draft: Draft, kept: Kept, name: str) -> Given | None:
+    """The option, or the variable that stands for it."""
+    variable = "PET_" + name.lstrip("-").upper().replace("-", "_")
+    word = draft.env.pop(variable, None)
+    return kept.last(name) or (Given(word.part(variable), (word,)) if word else None)
+
+
+def _nodes(draft: Draft, given: Given | None) -> None:
+    if given is None:
+        return
+    least, colon, most = given.value.text.partition(":")
+    if colon and least != most:
+        hint = f"--nnodes {most or least}, the number that the job has"
+        draft.refuse(given.value, f"{quote(given.value.text)} nodes: a job has one number of them", hint)
+        return
+    nodes = draft.number(given.value.part(least), given.option.text)
+    if nodes:
+        draft.nodes = nodes
+        draft.put(("spec", "nodes"), nodes, given.value)
+
+
+def _processes(draft: Draft, given: Given | None) -> None:
+    if given is None:
+        draft.processes = 1
+        draft.without_number = "torchrun starts 1 process on a node when it is not told how many"
+    elif given.value.text in _COUNTED:
+        draft.processes_word = given.value
+    else:
+        draft.processes, draft.processes_word = draft.number(given.value, given.option.text), given.value
+
+
+def _variables(draft: Draft) -> None:
+    """torchrun's other variables say what the operator says."""
+    for name in [name for name in draft.env if name.startswith("PET_")]:
+        draft.note(draft.env.pop(name), f"{name} is not carried over: {GROUP}")

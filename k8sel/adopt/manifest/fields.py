@@ -1,0 +1,192 @@
+"""What stands around the command: devices, resources, volumes, policies. Tables of where it goes in the job file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.masks import NOTHING, row_of_cpus
+from k8sel.adopt.manifest.places import Places
+from k8sel.adopt.manifest.reader import REPLICAS, Container, Manifest, Pods, dig, listing, mapping, number, row_of
+from k8sel.errors import FieldPath
+from k8sel.facts.accelerators import ROWS
+from k8sel.facts.fields import FIELDS, Field
+from k8sel.facts.names import LABEL_QUEUE
+from k8sel.wording import bare
+
+SHM = "/dev/shm"
+# Paths in the object whose fields have rows, and their place in the table.
+PLACES: dict[tuple[str, ...], str] = {
+    (): "object",
+    ("spec",): "spec",
+    ("spec", "runPolicy"): "runPolicy",
+    ("metadata",): "metadata",
+}
+_KUBECTLS = "kubectl.kubernetes.io/"  # annotations that it writes for itself
+_NOT_CARRIED = "it has no field in a job file"
+
+
+def variables(draft: Draft, container: Container, places: Places) -> None:
+    """The container's variables: values, and where others are read."""
+    for index, entry in enumerate(listing(container.data.get("env"))):
+        name, path = dig(entry, "name"), (*container.path, "env", index)
+        if not isinstance(name, str):
+            continue
+        if mapping(dig(entry, "valueFrom")):
+            draft.read_elsewhere.append({"name": name, "valueFrom": entry["valueFrom"]})
+        else:
+            draft.env[name] = places.filled(str(dig(entry, "value") or ""), path, draft.env)
+    if container.data.get("envFrom"):
+        word = places.word("envFrom", (*container.path, "envFrom"))
+        draft.warn(
+            word,
+            "envFrom is not carried over: which variables that is stands elsewhere",
+            "env, each with its valueFrom",
+        )
+
+
+def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, places: Places) -> None:
+    """Everything but the command and its variables."""
+    if manifest.kind in REPLICAS:
+        draft.nodes = manifest.nodes or 1
+        draft.put(("spec", "nodes"), draft.nodes, places.word("", manifest.at("spec")))
+        _alike(draft, manifest, pods, places)
+    _object(draft, manifest, places)
+    _labels(draft, manifest, places)
+    _others(draft, manifest, pods, places)
+    _flat(draft, pods.spec, pods.spec_path, FIELDS["pod"], places)
+    _flat(draft, container.data, container.path, FIELDS["container"], places)
+    _devices(draft, container, places)
+    _volumes(draft, pods, container, places)
+    for other in pods.containers:
+        if other is not container:
+            word = places.word(other.name, other.path)
+            draft.warn(
+                word, f"container {other.name} is not carried over: a job's pod has one", "what it does, elsewhere"
+            )
+
+
+def _object(draft: Draft, manifest: Manifest, places: Places) -> None:
+    """Copies the object's own fields that the job file has. A Pod's spec is its pod's."""
+    for path, place in PLACES.items():
+        for name, row in FIELDS[place].items():
+            value = manifest.get(*path, name)
+            if row.adopted == "copied" and value is not None and not (manifest.kind == "Pod" and path[:1] == ("spec",)):
+                draft.put(row.path, value, places.word("", manifest.at(*path, name)))
+
+
+def _alike(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
+    """The nodes of a job are alike: what another role has is not carried over."""
+    for other in manifest.pods:
+        if other.role not in (pods.role, "Launcher") and other.spec != pods.spec:
+            word = places.word("", other.path)
+            message = f"{other.role}'s template differs from {pods.role}'s, and the nodes of a job are alike"
+            draft.warn(word, message, f"{pods.role}'s is taken")
+
+
+def _others(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
+    """Reports the object's fields beside its pods that a job file does not have. Of a Pod, only those at the top."""
+    for path, place in PLACES.items():
+        for name in mapping(manifest.get(*path)) if manifest.kind != "Pod" or not path else ():
+            if _is_reported(FIELDS[place], name):
+                word = places.word(str(name), manifest.at(*path, name))
+                draft.note(word, f"{'.'.join((*path, str(name)))} is not carried over: {_NOT_CARRIED}")
+    template = (*pods.spec_path[:-1], "metadata")
+    if manifest.kind != "Pod" and any(mapping(dig(manifest.document.data, *template)).values()):
+        draft.note(places.word("", template), "the template's own metadata is not carried over", "metadata.labels")
+
+
+def _labels(draft: Draft, manifest: Manifest, places: Places) -> None:
+    labels = dict(mapping(manifest.get("metadata", "labels")))
+    place = places.word("", manifest.at("metadata", "labels"))
+    queue = labels.pop(LABEL_QUEUE, None)
+    if queue:
+        draft.put(("spec", "scheduling", "queue"), queue, place)
+    if labels:
+        draft.put(("metadata", "labels"), labels, place)
+    annotations = mapping(manifest.get("metadata", "annotations"))
+    own = {name: value for name, value in annotations.items() if not str(name).startswith(_KUBECTLS)}
+    if own:
+        draft.put(("metadata", "annotations"), own, places.word("", manifest.at("metadata", "annotations")))
+
+
+def _flat(draft: Draft, data: Mapping[str, Any], path: FieldPath, rows: Mapping[str, Field], places: Places) -> None:
+    """Copies the fields that the job file has, and reports those that it does not have."""
+    for name, value in data.items():
+        word = places.word(name, (*path, name))
+        if _is_reported(rows, name):
+            draft.note(word, f"{name} is not carried over: {_NOT_CARRIED}")
+        elif rows[name].adopted == "copied":
+            draft.put(rows[name].path, value, word)
+
+
+def _is_reported(rows: Mapping[str, Field], name: str) -> bool:
+    return name not in rows or rows[name].adopted == "reported"
+
+
+def _devices(draft: Draft, container: Container, places: Places) -> None:
+    """Extended resources of the table are the accelerator, the rest are resources."""
+    _resources(draft, container, places)
+    if not container.asks:
+        _without_request(draft, container, places)
+        return
+    asked, *others = container.asks
+    word = places.word(str(asked.count), asked.path)
+    draft.row_hints.setdefault(asked.row.name, word)
+    draft.put(("spec", "accelerator", "count"), asked.count, word)
+    if asked.resource != asked.row.resource_name:
+        draft.put(("spec", "accelerator", "resource"), asked.resource, word)
+    exposure = draft.env.pop(asked.row.exposure_env or "", None)
+    if exposure:
+        message = f"{asked.row.exposure_env} is not carried over: it would beat what the device plugin gives"
+        draft.warn(exposure, message, "accelerator.devices chooses among the devices that are allotted")
+    for other in others:
+        draft.refuse(places.word("", other.path), f"{other.resource}: a job has one type of device", "one of them")
+
+
+def _resources(draft: Draft, container: Container, places: Places) -> None:
+    """CPUs, memory and the like; a device that is no whole one is refused."""
+    resources = mapping(container.data.get("resources"))
+    for field in ("requests", "limits"):
+        for name, amount in mapping(resources.get(field)).items():
+            word = places.word(str(amount), (*container.path, "resources", field, name))
+            if not row_of(str(name)):
+                draft.put(("spec", "resources", str(name)), amount, word)
+            elif number(amount) is None:
+                message = f"{name}: {bare(str(amount))} is not a number of devices"
+                draft.refuse(word, message, "a whole number")
+
+
+def _without_request(draft: Draft, container: Container, places: Places) -> None:
+    """No devices, unless a variable for the container's runtime exposes some of the host's."""
+    for row in ROWS.values():
+        word = draft.env.get(row.exposure_env or "")
+        if word is None or word.text in NOTHING:
+            continue
+        draft.row_hints.setdefault(row.name, word)
+        if word.text == "all":
+            message = f"{row.exposure_env}=all: how many devices that is, is not in the manifest"
+            draft.refuse(word, message, "a request for devices in resources.limits")
+        draft.put(("spec", "accelerator", "allocation"), "host", word)
+        return
+    draft.row_hints.setdefault(row_of_cpus().name, places.word("", container.path))
+
+
+def _volumes(draft: Draft, pods: Pods, container: Container, places: Places) -> None:
+    """/dev/shm with a size is sharedMemory; other volumes stay as they are."""
+    volumes, mounts = listing(pods.spec.get("volumes")), listing(container.data.get("volumeMounts"))
+    name = next((dig(mount, "name") for mount in mounts if dig(mount, "mountPath") == SHM), None)
+    memory = next((each for each in volumes if name and dig(each, "name") == name), None)
+    size = dig(memory, "emptyDir", "sizeLimit")
+    if size is not None:
+        index = volumes.index(memory)
+        draft.put(("spec", "sharedMemory"), size, places.word("", (*pods.spec_path, "volumes", index)))
+        volumes = [each for each in volumes if each is not memory]
+        mounts = [each for each in mounts if dig(each, "name") != name]
+    for field, values, path in (
+        ("volumes", volumes, (*pods.spec_path, "volumes")),
+        ("volumeMounts", mounts, (*container.path, "volumeMounts")),
+    ):
+        if values:
+            draft.put(("spec", field), values, places.word("", path))

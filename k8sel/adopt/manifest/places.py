@@ -1,0 +1,42 @@
+"""Where a manifest's values stand, as words of its text. Judges nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import accumulate
+
+from k8sel.adopt.line.words import Word
+from k8sel.errors import FieldPath
+from k8sel.jobfile.yamlio import Document
+
+_EXPANDED = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+
+class Places:
+    """The places of one document."""
+
+    def __init__(self, text: str, document: Document) -> None:
+        self._document = document
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+
+    def word(self, text: str, path: FieldPath, *, unknown: tuple[str, ...] = ()) -> Word:
+        """``text``, which stands at ``path``."""
+        place = self._document.locate(path)
+        start = self._starts[min(place.line, len(self._starts)) - 1] + place.column - 1
+        return Word(text=text, start=start, end=start + len(text), unknown=unknown)
+
+    def filled(self, text: str, path: FieldPath, env: Mapping[str, Word]) -> Word:
+        """``text`` with ``$(NAME)`` filled in from ``env``, as the kubelet does; a name that is not there stays."""
+        known = {name for name, word in env.items() if not word.unknown}
+        unknown = tuple(
+            match[0] for match in _EXPANDED.finditer(text) if match[1] is not None and match[1] not in known
+        )
+        filled = _EXPANDED.sub(lambda match: _value(match, env, known), text)
+        return self.word(filled, path, unknown=unknown)
+
+
+def _value(match: re.Match[str], env: Mapping[str, Word], known: set[str]) -> str:
+    if match[0] == "$$":
+        return "$"
+    return env[match[1]].text if match[1] in known else match[0]

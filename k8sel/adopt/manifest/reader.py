@@ -1,0 +1,226 @@
+"""Manifests as the traps look at them: roles, pods, containers, and what they start. Judges nothing.
+
+Whatever stands where Kubernetes would want something else is taken as absent: the API server says that better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from k8sel.adopt.manifest.started import Started, started
+from k8sel.errors import FieldPath
+from k8sel.facts.accelerators import ROWS, Row
+from k8sel.jobfile.yamlio import Document
+
+# Kind -> where the pods' templates are; REPLICAS: below a mapping of roles.
+REPLICAS = {"PyTorchJob": ("spec", "pytorchReplicaSpecs"), "MPIJob": ("spec", "mpiReplicaSpecs")}
+TEMPLATES = {"Job": ("spec", "template", "spec"), "Pod": ("spec",)}
+KINDS = (*REPLICAS, *TEMPLATES)
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """An environment variable with a value, and where that stands."""
+
+    value: str
+    path: FieldPath
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """An extended resource that a container asks for."""
+
+    row: Row
+    resource: str
+    count: int
+    path: FieldPath
+
+
+class Container(Struct, frozen=True, kw_only=True):
+    """A container of a pod."""
+
+    name: str
+    path: FieldPath
+    data: Mapping[str, Any]
+    env: Mapping[str, Variable]
+    starts: Started | None
+    asks: tuple[Asked, ...]
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """The pod's variables, and those that its own shell text sets."""
+        own = self.starts.env if self.starts else {}
+        path = self.starts.path if self.starts else self.path
+        return {**self.env, **{name: Variable(value=value, path=path) for name, value in own.items()}}
+
+    def launches(self, *names: str) -> bool:
+        """Whether it starts one of these programs."""
+        return self.starts is not None and self.starts.program in names
+
+
+class Pods(Struct, frozen=True, kw_only=True):
+    """The pods of one role."""
+
+    role: str
+    replicas: int
+    path: FieldPath  # of the role
+    spec_path: FieldPath  # of the pod's spec
+    spec: Mapping[str, Any]
+    containers: tuple[Container, ...]
+
+    @property
+    def asks(self) -> tuple[Asked, ...]:
+        """Devices that one of these pods asks for."""
+        return tuple(each for container in self.containers for each in container.asks)
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """One object of a file."""
+
+    document: Document
+    root: FieldPath  # where it begins: a List holds several
+    kind: str
+    name: str
+    data: Mapping[str, Any]
+    pods: tuple[Pods, ...]
+
+    def at(self, *path: str | int) -> FieldPath:
+        """The place of one of its fields."""
+        return (*self.root, *path)
+
+    def get(self, *path: str | int) -> Any:  # noqa: ANN401  # whatever the file holds there
+        """One of its fields; None where it has none."""
+        return dig(self.data, *path)
+
+    @property
+    def nodes(self) -> int:
+        """Pods that compute."""
+        computing = [pods.replicas for pods in self.pods if pods.role != "Launcher"]
+        return sum(computing)
+
+
+def manifests(document: Document) -> Iterator[Manifest]:
+    """The objects of a document that have pods to look at."""
+    items = document.data.get("items")
+    if document.data.get("kind") == "List" and isinstance(items, list):
+        for index, item in enumerate(items):
+            yield from _manifest(document, item, ("items", index))
+    else:
+        yield from _manifest(document, document.data, ())
+
+
+def dig(data: object, *path: str | int) -> Any:  # noqa: ANN401  # whatever the file holds there
+    """What is at ``path``; None where there is nothing."""
+    for part in path:
+        if isinstance(data, Mapping):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """``value`` where it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listing(value: object) -> list[Any]:
+    """``value`` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def number(value: object) -> int | None:
+    """``value`` where it is a whole number, as a number or as text."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def _manifest(document: Document, data: object, root: FieldPath) -> Iterator[Manifest]:
+    kind = dig(data, "kind")
+    if kind not in KINDS:
+        return
+    name = dig(data, "metadata", "name")
+    yield Manifest(
+        document=document,
+        root=root,
+        kind=kind,
+        name=name if isinstance(name, str) else "",
+        data=mapping(data),
+        pods=tuple(_pods(data, kind, root)),
+    )
+
+
+def _pods(data: object, kind: str, root: FieldPath) -> Iterator[Pods]:
+    if kind in REPLICAS:
+        for role, replica in mapping(dig(data, *REPLICAS[kind])).items():
+            path = (*root, *REPLICAS[kind], role)
+            replicas = number(dig(replica, "replicas"))
+            yield _role(role, 1 if replicas is None else replicas, path, (*path, "template", "spec"), replica)
+        return
+    path = (*root, *TEMPLATES[kind])
+    replicas = number(dig(data, "spec", "parallelism")) if kind == "Job" else 1
+    yield _pod(kind, 1 if replicas is None else replicas, (*root, "spec"), path, dig(data, *TEMPLATES[kind]))
+
+
+def _role(role: str, replicas: int, path: FieldPath, spec_path: FieldPath, replica: object) -> Pods:
+    return _pod(role, replicas, path, spec_path, dig(replica, "template", "spec"))
+
+
+def _pod(role: str, replicas: int, path: FieldPath, spec_path: FieldPath, spec: object) -> Pods:
+    listed = enumerate(listing(dig(spec, "containers")))
+    containers = tuple(_container(each, (*spec_path, "containers", index)) for index, each in listed)
+    return Pods(role=role, replicas=replicas, path=path, spec_path=spec_path, spec=mapping(spec), containers=containers)
+
+
+def _container(data: object, path: FieldPath) -> Container:
+    name = dig(data, "name")
+    return Container(
+        name=name if isinstance(name, str) else "",
+        path=path,
+        data=mapping(data),
+        env=_env(data, path),
+        starts=started(_words(data, path)),
+        asks=tuple(_asked(data, path)),
+    )
+
+
+def _env(data: object, path: FieldPath) -> dict[str, Variable]:
+    entries = {}
+    for index, entry in enumerate(listing(dig(data, "env"))):
+        name, value = dig(entry, "name"), dig(entry, "value")
+        if isinstance(name, str) and (isinstance(value, str) or (value is None and dig(entry, "valueFrom") is None)):
+            entries[name] = Variable(value=value or "", path=(*path, "env", index))
+    return entries
+
+
+def _words(data: object, path: FieldPath) -> Iterable[tuple[str, FieldPath]]:
+    for field in ("command", "args"):
+        for index, word in enumerate(listing(dig(data, field))):
+            if isinstance(word, str):
+                yield word, (*path, field, index)
+
+
+def _asked(data: object, path: FieldPath) -> Iterator[Asked]:
+    resources = mapping(dig(data, "resources"))
+    both = {
+        resource: (field, amount)
+        for field in ("requests", "limits")
+        for resource, amount in mapping(resources.get(field)).items()
+    }
+    for resource, (field, amount) in both.items():
+        row = row_of(str(resource))
+        if row and number(amount):
+            place = (*path, "resources", field, resource)
+            yield Asked(row=row, resource=str(resource), count=number(amount) or 0, path=place)
+
+
+def row_of(resource: str) -> Row | None:
+    """The kind of device that an extended resource is."""
+    return next((row for row in ROWS.values() if re.fullmatch(row.resource_pattern or "(?!)", resource)), None)

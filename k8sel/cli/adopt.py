@@ -1,0 +1,102 @@
+"""The command that turns a command line, or a manifest, into a job file. Starts nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from k8sel.cli.cluster import connected
+from k8sel.cli.options import Context, Namespace, Quiet, choice, text, usage, warn
+
+
+def _rows(incomplete: str) -> list[str]:
+    from k8sel.facts.accelerators import ROWS
+
+    return [name for name in ROWS if name.startswith(incomplete)]
+
+
+Line = Annotated[
+    str, typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]")
+]
+Manifest = Annotated[
+    str | None,
+    typer.Option(
+        "-f",
+        "--file",
+        help="A manifest instead: a file, - for standard input, or KIND/NAME of one that the cluster has.",
+    ),
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")]
+Name = Annotated[str | None, typer.Option(help="The job's name; default: the program's.")]
+Image = Annotated[str | None, typer.Option(help="The container image, where the line names none.")]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "-a", "--accelerator", help="A row of the accelerator table, where the line does not say.", autocompletion=_rows
+    ),
+]
+
+
+def from_(
+    line: Line = "-",
+    manifest: Manifest = None,
+    output: Output = None,
+    name: Name = None,
+    image: Image = None,
+    accelerator: Type = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a command line, or a manifest, into a job file. Runs nothing; what it cannot carry over it names."""
+    from k8sel.adopt import line as fromline
+    from k8sel.adopt import manifest as frommanifest
+    from k8sel.cli.streams import utf8
+    from k8sel.facts.accelerators import ROWS
+
+    if accelerator is not None:
+        choice("--accelerator", accelerator, tuple(ROWS))
+    if manifest is not None and line != "-":
+        raise usage("a line and a manifest are two jobs", "one of the two")
+    if manifest is not None:
+        source, file = _manifest(manifest, context, namespace)
+    else:
+        source, file = (_text("-"), "<stdin>") if line == "-" else (line, "<line>")
+    asked = fromline.Asked(file=file, name=name, image=image, accelerator=accelerator)
+    made, notes = (fromline if manifest is None else frommanifest).convert(source, asked)
+    warn(notes, quiet)
+    if output is not None:
+        _write(output, made)
+        return
+    utf8()
+    sys.stdout.write(made)
+
+
+def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[str, str]:
+    """A manifest's text, and how it is called: a file's, or a cluster's object."""
+    from k8sel.cluster import objects
+
+    wanted = objects.named(named)
+    if wanted is None or Path(named).exists():
+        return _text(named), "<stdin>" if named == "-" else named
+    from k8sel.jobfile import yamlio
+
+    return yamlio.dump([objects.read(connected(context, namespace), *wanted)]), named
+
+
+def _text(file: str) -> str:
+    return text(file).decode("utf-8", "replace")
+
+
+def _write(file: Path, made: str) -> None:
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(made)
+    except FileExistsError:
+        raise usage(f"{file} exists already", f"k8sel from ... -o OTHER.yaml, or remove {file}") from None
+    except OSError as error:
+        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+    print(f"{file} is written. Next: k8sel plan {file}", file=sys.stderr)

@@ -1,0 +1,56 @@
+"""The command that looks for traps in manifests. Needs no cluster."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from k8sel.cli.options import Quiet, choice, completed, text
+from k8sel.errors import Problem, SpecError
+
+OUTPUTS = ("text", "json", "sarif")
+
+
+def audit(
+    files: Annotated[list[str], typer.Argument(help="Manifests; - is standard input.", metavar="FILE...")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="text, json or sarif.", autocompletion=completed(*OUTPUTS))
+    ] = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Name the traps in manifests that others wrote: PyTorchJob, MPIJob, Job, Pod.
+
+    The exit status is 1 when something is found.
+    """
+    from k8sel.audit import KINDS, Finding, audit
+    from k8sel.cli.show import audit as show_audit
+    from k8sel.cli.streams import utf8
+
+    choice("-o", output, OUTPUTS)
+    findings: list[Finding] = []
+    problems: list[Problem] = []
+    objects = 0
+    for file in files:
+        try:
+            found, looked_at = audit(text(file), "<stdin>" if file == "-" else file)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        findings += found
+        objects += looked_at
+    if problems:
+        raise SpecError(problems)
+    utf8()
+    shown = {"text": show_audit.text, "json": show_audit.as_json, "sarif": show_audit.sarif}[output]
+    sys.stdout.write(shown(findings))
+    if not quiet:
+        print(_sum(objects, len(findings), KINDS), file=sys.stderr)
+    sys.exit(1 if findings else 0)
+
+
+def _sum(objects: int, traps: int, kinds: tuple[str, ...]) -> str:
+    if not objects:
+        return f"no {', '.join(kinds)} is in there: nothing was looked at (job files: `k8sel validate`)"
+    return f"{objects} {'object' if objects == 1 else 'objects'} looked at, {traps} {'trap' if traps == 1 else 'traps'}"

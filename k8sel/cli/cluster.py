@@ -1,0 +1,259 @@
+"""The commands that talk to a cluster: options become one library call, and what it reports is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from msgspec import Struct
+
+from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, plans, read, warn
+from k8sel.errors import Kind, Problem, SpecError
+
+if TYPE_CHECKING:
+    from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Outcome, Status
+    from k8sel.jobfile.load import Job
+    from k8sel.planning.plan import JobPlan
+
+Result = TypeVar("Result")
+
+JobKind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="PyTorchJob or MPIJob, where one name has both.",
+        autocompletion=completed("PyTorchJob", "MPIJob"),
+    ),
+]
+Target = Annotated[str, typer.Argument(help="A job's name, or its file.", metavar="JOB|FILE")]
+EXIT_BY_RESULT = {"succeeded": 0, "failed": 1, "timeout": 124}
+
+
+def apply(
+    files: Files,
+    namespace: Namespace = None,
+    context: Context = None,
+    dry_run: Annotated[
+        str | None,
+        typer.Option(
+            help="server: the cluster checks everything and keeps nothing.", autocompletion=completed("server")
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status tells its end.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --wait: seconds after which it ends with 124.")] = None,
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put jobs on the cluster. The second time, nothing changes: it is a server-side apply."""
+    choice("--dry-run", dry_run or "server", ("server",))
+    _no_wait_without_job(wait, timeout, dry_run)
+    jobs = read(files)
+    at = connected(context, namespace)
+    how = _How(namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, quiet=quiet)
+    applied = [_apply_one(at, job, how) for job in jobs]
+    if wait:
+        sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
+
+
+def connected(context: str | None, namespace: str | None = None) -> Cluster:
+    """The cluster that the options, or the kubeconfig, mean."""
+    from k8sel import cluster
+
+    return cluster.connect(context, namespace)
+
+
+def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
+    """The plan, with what is to be said of it when the cluster's nodes are known; that is printed."""
+    from msgspec.structs import replace
+
+    from k8sel.cluster import capacity, nodes
+    from k8sel.jobfile import load
+
+    devices = job_plan.devices
+    sizes = nodes.sizes(at, devices.resource_name) if devices.resource_name else None
+    found = load.locate(job.document, capacity.warnings(devices, len(job_plan.nodes), sizes))
+    warn(found, quiet)
+    return replace(job_plan, warnings=(*job_plan.warnings, *found))
+
+
+class _How(Struct, frozen=True, kw_only=True):
+    """How to apply, as the options say."""
+
+    namespace: str | None
+    dry_run: bool
+    force: bool
+    quiet: bool
+
+
+def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None) -> None:
+    if wait and dry_run:
+        message, hint = "a dry run keeps no job that could be waited for", "--wait or --dry-run, not both"
+    elif timeout is not None and not wait:
+        message, hint = "there is nothing to time without --wait", "add --wait"
+    else:
+        return
+    path = "--wait" if dry_run else "--timeout"
+    raise SpecError([Problem(kind=Kind.INVALID, path=(path,), message=message, hint=hint)])
+
+
+def _apply_one(at: Cluster, job: Job, how: _How) -> JobRef:
+    from k8sel import api, cluster
+
+    where = how.namespace or job.file.metadata.namespace or at.namespace
+    _obey_policy(at, job, where, how.quiet)
+    job_plan = compared(at, job, next(plans([job], how.quiet)), how.quiet)
+    options = cluster.Options(
+        namespace=how.namespace,
+        job=job.document.data,
+        dry_run=how.dry_run,
+        force=how.force,
+        progress=_progress(how.quiet),
+    )
+    for each in _located(lambda: cluster.apply(at, api.render(job_plan), options), job):
+        _report(each, how)
+    return cluster.JobRef(name=job_plan.name, namespace=where, kind=job_plan.target)
+
+
+def _obey_policy(at: Cluster, job: Job, namespace: str, quiet: bool) -> None:
+    """Says before what the namespace's Pod Security would refuse later, in a pod that never comes."""
+    from k8sel import api, cluster
+
+    level = cluster.pod_security(at, namespace)
+    if level is not None:
+        warn(api.check(job, namespace_policy=level), quiet)
+
+
+def _located(call: Callable[[], Result], job: Job) -> Result:
+    """``call``; what the server refuses gets its place in the job file."""
+    from k8sel.cluster import Refusal
+
+    try:
+        return call()
+    except Refusal as refusal:
+        raise refusal.located(job.document.locate) from refusal
+
+
+def _report(applied: Applied, how: _How) -> None:
+    for warning in applied.warnings if not how.quiet else ():
+        print(f"warning: {warning}", file=sys.stderr)
+    note = " (dry run)" if how.dry_run else ""
+    print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
+    if applied.ended and not how.quiet:
+        way = f"k8sel delete {applied.name} -n {applied.namespace}, then apply"
+        print(f"k8sel: it has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
+
+
+def _progress(quiet: bool) -> Callable[[str], None]:
+    return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
+    """Follows one job to its end; its exit status."""
+    from k8sel import cluster
+    from k8sel.cli.show import status as show_status
+
+    outcome: Outcome = cluster.wait(at, ref, timeout=timeout, on_change=_states(quiet))
+    if outcome.result == "failed":
+        print(show_status.failure(outcome.status), file=sys.stderr)
+    if outcome.result == "timeout":
+        print(f"k8sel: {ref.name} is not done after {timeout:g} s: {show_status.line(outcome.status)}", file=sys.stderr)
+    return EXIT_BY_RESULT[outcome.result]
+
+
+def _states(quiet: bool) -> Callable[[Status], None]:
+    """Prints each new state, once: a pod can change in ways that one line does not show."""
+    from k8sel.cli.show import status as show_status
+
+    said, say = [""], _progress(quiet)
+
+    def each(status: Status) -> None:
+        text = show_status.line(status)
+        if text != said[-1]:
+            say(text)
+        said[-1] = text
+
+    return each
+
+
+def delete(
+    jobs: Annotated[list[str], typer.Argument(help="Jobs' names, or their files.", metavar="JOB|FILE...")],
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="A job that is not there is no error.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Delete jobs, their pods, and what was made for them."""
+    from k8sel import cluster
+
+    at = connected(context, namespace)
+    for ref in [ref for name in jobs for ref in refs(name, namespace, kind)]:
+        for gone in cluster.delete(at, ref, missing_ok=ignore_not_found):
+            if not quiet:
+                print(f"{gone.kind} {gone.namespace}/{gone.name} deleted")
+
+
+def status(
+    job: Target,
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
+) -> None:
+    """Show a job's conditions and pods. Also why it waits, and what a failed rank said; the exit status is 0."""
+    from k8sel import cluster
+    from k8sel.cli.show import status as show_status
+
+    choice("-o", output, ("table", "json"))
+    at = connected(context, namespace)
+    for ref in refs(job, namespace, kind):
+        found: Status = cluster.status(at, ref)
+        show_status.status(found, output)
+
+
+def logs(
+    job: Target,
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Until the job has ended.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Print every node's log, as it comes. Standard error says why, while nothing does."""
+    from k8sel import cluster
+
+    at = connected(context, namespace)
+    for ref in refs(job, namespace, kind):
+        cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=_unless_running(_states(quiet)))
+
+
+def _unless_running(say: Callable[[Status], None]) -> Callable[[Status], None]:
+    """A job that runs, with nothing in its way, speaks for itself."""
+    return lambda status: None if status.phase in ("Running", "Succeeded") and not status.reason else say(status)
+
+
+def _print_line(line: LogLine) -> None:
+    print(f"{line.node} | {line.text}", flush=True)
+
+
+def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
+    """What ``name`` means: a job of this name, or each job in this file."""
+    from pathlib import Path
+
+    from k8sel.cluster import JobRef
+
+    looks_like_file = "/" in name or Path(name).suffix in (".yaml", ".yml", ".json")  # no job is called like that
+    if name != "-" and not looks_like_file and not Path(name).is_file():
+        return [JobRef(name=name, namespace=namespace, kind=kind)]
+    return [
+        JobRef(name=job.file.metadata.name, namespace=namespace or job.file.metadata.namespace, kind=kind)
+        for job in read([name])
+    ]

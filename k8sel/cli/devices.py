@@ -1,0 +1,39 @@
+"""The command that looks at this machine. Needs neither a job file nor a cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from k8sel.cli.options import choice, completed
+
+AUTO = "auto"
+
+
+def _types(incomplete: str) -> list[str]:
+    from k8sel.facts.accelerators import ROWS
+
+    return [name for name in (AUTO, *ROWS) if name.startswith(incomplete)]
+
+
+def devices(
+    kind: Annotated[
+        str,
+        typer.Option("--type", help="A row of the accelerator table; auto: all that are here.", autocompletion=_types),
+    ] = AUTO,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
+) -> None:
+    """List this machine's devices as the check before training sees them. INDEX is what a job file calls them."""
+    from k8sel.cli.show import devices as show_devices
+    from k8sel.facts.accelerators import ROWS
+    from k8sel.machine import hardware
+
+    choice("-o", output, ("table", "json"))
+    choice("--type", kind, (AUTO, *ROWS))
+    rows = list(ROWS.values()) if kind == AUTO else [ROWS[kind]]
+    seen = [hardware.look(row) for row in rows]
+    show_devices.devices(seen, hardware.masks(os.environ), output)

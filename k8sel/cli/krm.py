@@ -1,0 +1,161 @@
+"""A KRM function: a ResourceList in, the same out with each job's objects in the job's place. Pure; needs no cluster.
+
+The form: kubernetes-sigs/kustomize cmd/config/docs/api-conventions/functions-spec.md; its results as in
+kyaml/fn/framework/result.go. An orchestrator's annotations: kyaml/kio/kioutil/kioutil.go and kustomize's
+api/internal/utils/annotations.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from k8sel import api
+from k8sel.errors import Kind, Problem, SpecError, format_path
+from k8sel.jobfile import yamlio
+from k8sel.jobfile.spec import API_VERSION
+from k8sel.jobfile.spec import KIND as JOB
+
+Object = dict[str, Any]
+
+KIND = "ResourceList"
+GROUP = API_VERSION.partition("/")[0] + "/"
+JOB_FILES = 100  # how many times a job file's size a list may have
+SEVERITIES = {Kind.WARNING: "warning", Kind.NOTE: "info"}  # everything else is an error
+PREFIXES = ("config.kubernetes.io/", "internal.config.kubernetes.io/", "config.k8s.io/", "kustomize.config.k8s.io/")
+LOCAL = "config.kubernetes.io/local-config"  # of what is not for the cluster; kustomize marks a generator's config so
+PATH = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
+INDEX = ("internal.config.kubernetes.io/index", "config.kubernetes.io/index")
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What is to be said about one job of the list."""
+
+    job: Object
+    problem: Problem
+
+    @property
+    def severity(self) -> str:
+        return SEVERITIES.get(self.problem.kind, "error")
+
+    def __str__(self) -> str:
+        file = _annotation(self.job, PATH)
+        return f"{file}: {self._name()}: {self.problem}" if file else f"{self._name()}: {self.problem}"
+
+    def _name(self) -> str:
+        return f"{JOB} {_metadata(self.job).get('name', '')}".rstrip()
+
+    def result(self) -> Object:
+        """It as one of a ResourceList's results."""
+        hint = f" Hint: {self.problem.hint}" if self.problem.hint else ""
+        metadata, file, index = _metadata(self.job), _annotation(self.job, PATH), _annotation(self.job, INDEX)
+        return {
+            "message": f"{self.problem.kind.value}: {self.problem.message}.{hint}",
+            "severity": self.severity,
+            "resourceRef": {
+                **{key: self.job[key] for key in ("apiVersion", "kind")},
+                **{key: metadata[key] for key in ("name", "namespace") if key in metadata},
+            },
+            **({"field": {"path": format_path(self.problem.path)}} if self.problem.path else {}),
+            **({"file": {"path": file, **({"index": int(index)} if index.isdecimal() else {})}} if file else {}),
+        }
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The function's output."""
+
+    resource_list: Object
+    findings: tuple[Finding, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.severity == "error" for finding in self.findings)
+
+
+def answer(text: bytes, file: str) -> Answer:
+    """What becomes of the ResourceList ``text``: with an error in any job, its items are as they were.
+
+    Raises SpecError where it is no ResourceList.
+    """
+    given = _parsed(text, file)
+    config = given.get("functionConfig")
+    items: list[Object] = []
+    findings: list[Finding] = []
+    for item in [*given["items"], *([config] if _is_job(config) else [])]:
+        if _is_job(item) and (item is config or not _annotation(item, (LOCAL,))):
+            items += _objects(item, findings)
+        else:
+            items.append(item)
+    made = Answer(resource_list={**given, "items": items, **_results(findings)}, findings=tuple(findings))
+    return replace(made, resource_list={**made.resource_list, "items": given["items"]}) if made.failed else made
+
+
+def _parsed(text: bytes, file: str) -> Object:
+    """The one ResourceList of ``text``, with items."""
+    documents = yamlio.parse(text, file, times=JOB_FILES)
+    given = documents[0].data
+    items = given.get("items") or []
+    if len(documents) > 1 or given.get("kind") != KIND:
+        raise _refused(documents[0], (), f"this is no {KIND}", "kustomize gives one to its functions: docs/gitops.md")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise _refused(documents[0], ("items",), "expected a list of objects", "leave out what is none")
+    return {**given, "items": items}
+
+
+def _refused(document: yamlio.Document, path: tuple[str, ...], message: str, hint: str) -> SpecError:
+    problem = Problem(kind=Kind.INVALID, path=path, message=message, hint=hint, location=document.locate(path))
+    return SpecError([problem])
+
+
+def _is_job(item: object) -> bool:
+    """Whatever its version: one that k8sel does not know is refused with the others' mistakes."""
+    return isinstance(item, dict) and item.get("kind") == JOB and str(item.get("apiVersion")).startswith(GROUP)
+
+
+def _objects(item: Object, findings: list[Finding]) -> list[Object]:
+    """What the job becomes; what is to be said of it goes to ``findings``."""
+    try:
+        (job,) = api.load(yamlio.dump([_own(item)]).encode(), "")
+        plan = api.plan(job)
+    except SpecError as error:
+        findings += _found(item, error.problems)
+        return []
+    findings += _found(item, plan.warnings)
+    return api.render(plan)
+
+
+def _found(item: Object, problems: Iterable[Problem]) -> list[Finding]:
+    """Without their lines, which are those of a list that no person wrote."""
+    return [Finding(job=item, problem=replace(problem, location=None)) for problem in problems]
+
+
+def _own(item: Object) -> Object:
+    """The job as its file has it, without what an orchestrator has noted on it."""
+    noted = _annotations(item)
+    if not noted:
+        return item
+    own = {key: value for key, value in noted.items() if not key.startswith(PREFIXES)}
+    rest = {key: value for key, value in _metadata(item).items() if key != "annotations"}
+    return {**item, "metadata": {**rest, **({"annotations": own} if own else {})}}
+
+
+def _results(findings: list[Finding]) -> Object:
+    return {"results": [finding.result() for finding in findings]} if findings else {}
+
+
+def _annotation(item: Object, names: Iterable[str]) -> str:
+    """The first of these annotations that there is."""
+    return next((str(_annotations(item)[name]) for name in names if name in _annotations(item)), "")
+
+
+def _annotations(item: Object) -> Object:
+    found = _metadata(item).get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+def _metadata(item: Object) -> Object:
+    found = item.get("metadata")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,306 @@
+"""The command line: options become one library call, and its result is printed. Decides nothing about jobs.
+
+Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply --wait` adds 124 (not done in time),
+`run` and `docker` give the program's own, `receipt diff` has 1 for "different" and 2 for everything that goes wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from k8sel import __version__
+from k8sel.cli import streams
+from k8sel.cli.options import Context, File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
+from k8sel.errors import K8selError
+
+if TYPE_CHECKING:
+    from k8sel.jobfile.load import Job
+
+DOORS = ("kubernetes", "docker", "run")
+
+
+def main() -> None:
+    """Runs the command line; every failure is a message and an exit status, never a traceback."""
+    streams.ready()
+    try:
+        _run()
+    except K8selError as error:
+        print(error, file=sys.stderr)
+        sys.exit(max(error.exit_status, _failure()))
+    except BrokenPipeError:  # the reader of our output has gone, as in `k8sel render ... | head`
+        sys.stderr.close()
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:  # files are read and written with messages of their own: this is a full disk, say
+        print(streams.lost(error), file=sys.stderr)
+        sys.exit(_failure())
+    except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
+        if "K8SEL_TRACEBACK" in os.environ:
+            raise
+        print(f"k8sel: a fault in k8sel itself: {type(error).__name__} in {_place(error)}", file=sys.stderr)
+        print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
+        print("Read that first: it can quote your files, secrets included.", file=sys.stderr)
+        sys.exit(_failure())
+
+
+def _place(error: Exception) -> str:
+    """The module and line of k8sel that ``error`` came through last; its text may be secret."""
+    from traceback import walk_tb
+
+    places = [(frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
+    module, line = [place for place in places if place[0].startswith("k8sel")][-1]
+    return f"{module}, line {line}"
+
+
+def _failure() -> int:
+    """The exit status of what goes wrong: 1, but where that is the answer "different"."""
+    from k8sel.cli.receipt import DIFF, ERROR
+
+    return ERROR if DIFF in sys.argv[2:] else 1
+
+
+def _run() -> None:
+    """The command; when it ends, all that it printed is out."""
+    try:
+        application(sys.argv[1:])()
+    finally:
+        sys.stdout.flush()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"k8sel {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _launchers(incomplete: str) -> list[str]:
+    from k8sel.facts.launchers import LAUNCHERS
+
+    return [name for name in LAUNCHERS if name.startswith(incomplete)]
+
+
+def _rows(incomplete: str) -> list[str]:
+    from k8sel.facts.accelerators import ROWS
+
+    return [name for name in ROWS if name.startswith(incomplete)]
+
+
+def init(
+    launcher: Annotated[
+        str, typer.Option("-l", "--launcher", help="How it is launched.", autocompletion=_launchers)
+    ] = "torchrun",
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            "-a", "--accelerator", help="A row of the accelerator table; default: its first.", autocompletion=_rows
+        ),
+    ] = None,
+    file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("job.yaml"),
+) -> None:
+    """Write a commented starter file."""
+    from k8sel.facts.accelerators import ROWS
+    from k8sel.jobfile.template import starter
+
+    row = accelerator or next(iter(ROWS))
+    text = starter(launcher, row)
+    if str(file) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with file.open("x", encoding="utf-8") as output:
+            output.write(text)
+    except FileExistsError:
+        raise usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
+    except OSError as error:
+        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+    door = "" if ROWS[row].in_container else " --door run"
+    print(f"{file} is written. Next: k8sel plan{door} {file}")
+
+
+def schema() -> None:
+    """Print the job file's JSON Schema, for editors."""
+    import json
+
+    from k8sel.jobfile.schema import schema as job_schema
+
+    print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
+
+
+def validate(
+    files: Files,
+    namespace_policy: Annotated[
+        str,
+        typer.Option(
+            help="Also check against a Pod Security level: restricted, baseline or privileged.",
+            autocompletion=completed("restricted", "baseline", "privileged"),
+        ),
+    ] = "privileged",
+    quiet: Quiet = False,
+) -> None:
+    """Check job files without a cluster; every problem at once."""
+    from k8sel import api
+
+    count = 0
+    for job in read(files):
+        warn(api.check(job, namespace_policy=namespace_policy), quiet)
+        count += 1
+    if not quiet:
+        print(f"{count} {'job is' if count == 1 else 'jobs are'} valid")
+
+
+def plan(
+    files: Files,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
+    door: Annotated[
+        str,
+        typer.Option(help="Where it would start: kubernetes, docker or run.", autocompletion=completed(*DOORS)),
+    ] = "kubernetes",
+    nodes: Nodes = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Also compare with the nodes of the cluster; needs one.")
+    ] = False,
+    context: Context = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show every decision: node, rank, device, mask, threads."""
+    from k8sel.cli.show import plan as show
+
+    choice("-o", output, ("table", "json"))
+    choice("--door", door, DOORS)
+    jobs = read(files)
+    job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
+    if cluster or context:
+        from k8sel.cli import cluster as cli_cluster
+
+        at = cli_cluster.connected(context)
+        job_plans = [cli_cluster.compared(at, *each, quiet) for each in zip(jobs, job_plans, strict=True)]
+    for job_plan in job_plans:
+        show.plan(job_plan, output, door)
+
+
+def run(
+    file: File,
+    nodes: Nodes = None,
+    override_env: Annotated[
+        bool, typer.Option("--override-env", help="Go on although the shell has a mask; it is replaced for the job.")
+    ] = False,
+    show_command: Annotated[
+        bool, typer.Option("--print", help="Print the command and its variables; start nothing.")
+    ] = False,
+    show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the job as processes on this machine. The exit status is the program's."""
+    from k8sel.cli.show import plan as show
+    from k8sel.machine import processes
+
+    (job_plan,) = plans(_one(file, "run"), quiet, door="run", nodes=nodes)
+    command = processes.command(job_plan, override_env=override_env, started=not show_command)
+    if show_command:
+        print(command)
+        return
+    if show_plan:
+        show.plan(job_plan, "table", "run")
+    sys.stdout.flush()
+    processes.execute(command)
+
+
+def docker(
+    file: File,
+    nodes: Nodes = None,
+    cdi: Annotated[
+        bool,
+        typer.Option("--cdi", help="Expose the devices by CDI, as `--device VENDOR/CLASS=NAME`; Docker 25 or newer."),
+    ] = False,
+    show_command: Annotated[
+        bool, typer.Option("--print", help="Print the equal `docker run` line; start nothing, need no daemon.")
+    ] = False,
+    show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the job as containers on this machine, one a node. The exit status is the program's."""
+    from k8sel.cli.show import plan as show
+    from k8sel.machine.docker import resolve
+    from k8sel.machine.docker.emit import own_network
+    from k8sel.machine.docker.line import lines
+
+    (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
+    made, network = resolve.containers(job_plan, by_cdi=cdi), own_network(job_plan)
+    if show_command:
+        print(lines(made, network))
+        return
+    if show_plan:
+        show.plan(job_plan, "table", "docker")
+    sys.stdout.flush()
+    from k8sel.machine.docker import containers
+
+    needs, pull = resolve.needs(job_plan, by_cdi=cdi), job_plan.container.get("imagePullPolicy")
+    sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
+
+
+def _one(file: str, door: str) -> list[Job]:
+    jobs = read([file])
+    if len(jobs) != 1:
+        raise usage(f"{file} holds {len(jobs)} jobs, and `{door}` starts one", "one job a file")
+    return jobs
+
+
+COMMANDS = {  # where each is: a module is imported when its command is asked for
+    "init": "k8sel.cli.main:init",
+    "from": "k8sel.cli.adopt:from_",
+    "schema": "k8sel.cli.main:schema",
+    "validate": "k8sel.cli.main:validate",
+    "plan": "k8sel.cli.main:plan",
+    "render": "k8sel.cli.render:render",
+    "run": "k8sel.cli.main:run",
+    "docker": "k8sel.cli.main:docker",
+    "devices": "k8sel.cli.devices:devices",
+    "audit": "k8sel.cli.audit:audit",
+    "apply": "k8sel.cli.cluster:apply",
+    "delete": "k8sel.cli.cluster:delete",
+    "status": "k8sel.cli.cluster:status",
+    "logs": "k8sel.cli.cluster:logs",
+    "receipt": "k8sel.cli.receipt:receipt",
+}
+
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """The command line for ``words``: with all commands, or with the one that they start with.
+
+    To make the options of all of them takes as long as to render a job.
+    """
+    made = typer.Typer(
+        name="k8sel",
+        help="One job file says which accelerators a training job uses, and in which order.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    made.callback()(_options)
+    for name in [name for name in COMMANDS if [name] == list(words[:1])] or COMMANDS:
+        made.command(name)(_command(name))
+    return made
+
+
+def _command(name: str) -> Callable[..., None]:
+    module, _, function = COMMANDS[name].partition(":")
+    found: Callable[..., None] = getattr(import_module(module), function)
+    return found

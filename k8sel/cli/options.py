@@ -1,0 +1,128 @@
+"""What the commands share: the options' types, reading job files, warnings. Prints to standard error only."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.wording import bare, did_you_mean, duplicate, not_supported
+
+if TYPE_CHECKING:
+    from k8sel.jobfile.load import Job
+    from k8sel.planning.plan import JobPlan
+
+Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
+File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
+Nodes = Annotated[
+    int | None, typer.Option(min=1, help="Take this many nodes instead of the file's; 1 is what runs on one machine.")
+]
+Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
+Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
+_READ_HINTS = {
+    errno.ENOENT: "`k8sel init` writes a starter file",
+    errno.EISDIR: "name the files in it",
+    errno.EACCES: "ask its owner for the right to read it, or copy it",
+}
+
+
+def plans(jobs: Iterable[Job], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
+    """Each job, decided; its warnings are printed."""
+    from k8sel import api
+
+    for job in jobs:
+        job_plan = api.plan(job, door, nodes=nodes)
+        warn(job_plan.warnings, quiet)
+        yield job_plan
+
+
+def read(files: Sequence[str]) -> list[Job]:
+    """The jobs of all files; the problems of all files are raised together."""
+    from k8sel.jobfile.load import load
+
+    jobs: list[Job] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            jobs += load(text(file), "<stdin>" if file == "-" else file)
+        except SpecError as error:
+            problems += error.problems
+    problems += _same_names(jobs)
+    if problems:
+        raise SpecError(problems)
+    return jobs
+
+
+def _same_names(jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Jobs of one name, from two files, would be one job on the cluster: the first, and a refusal half-way."""
+    seen: dict[tuple[str | None, str], Job] = {}
+    path = ("metadata", "name")
+    for job in jobs:
+        metadata = job.file.metadata
+        first = seen.setdefault((metadata.namespace, metadata.name), job)
+        if first is not job:
+            yield _twice(first.document.locate(path), job.document.locate(path), metadata.name)
+
+
+def _twice(first: Location, second: Location, name: str) -> Problem:
+    if first == second:
+        message, hint = "this file is given twice", "give it once"
+    else:
+        message, hint = f"the job at {first} is called {name} too", "another name"
+    return replace(duplicate(("metadata", "name"), message, hint), location=second)
+
+
+def text(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> bytes:
+    """What is in ``file``; - is standard input. ``absent``: what to do where there is none."""
+    if file == "-":
+        return _standard_input()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        hints = {**_READ_HINTS, errno.ENOENT: absent}
+        hint = _nearest_file(file) or hints.get(error.errno or 0, "name a file that can be read")
+        raise usage(f"{bare(file)} cannot be read: {error.strerror}", hint) from None
+
+
+def _nearest_file(file: str) -> str:
+    """The file beside it that was probably meant."""
+    path = Path(file)
+    if path.exists() or not path.parent.is_dir():
+        return ""
+    near = did_you_mean(path.name, [each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml")])
+    return near.replace("did you mean ", f"did you mean {path.parent}/" if path.parent.name else "did you mean ")
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise usage("standard input is closed", "name a file, or give one with `k8sel ... - < FILE`")
+    return sys.stdin.buffer.read()
+
+
+def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuses a value that is none of ``allowed``."""
+    if value not in allowed:
+        raise SpecError([not_supported((option,), value, allowed, did_you_mean(value, allowed))])
+
+
+def completed(*words: str) -> Callable[[str], list[str]]:
+    """What a shell offers for an option's value."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def usage(message: str, hint: str) -> SpecError:
+    """A wrong call, which no field of a file is to blame for."""
+    return SpecError([Problem(kind=Kind.INVALID, path=(), message=message, hint=hint)])
+
+
+def warn(problems: Iterable[Problem], quiet: bool) -> None:
+    """Prints warnings, unless they are not wanted."""
+    for problem in problems if not quiet else ():
+        print(problem, file=sys.stderr)

@@ -1,0 +1,75 @@
+"""The command that collects receipts and compares them: options become library calls, results are printed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from k8sel.cli.cluster import JobKind, connected, refs
+from k8sel.cli.options import Context, Namespace, choice, completed, usage
+
+if TYPE_CHECKING:
+    from k8sel.receipts.collect import Receipts
+
+DIFF = "diff"
+DIFFERENT, ERROR = 1, 2  # exit statuses of `diff`, as diff(1) has them
+
+
+def receipt(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="A job's name or its file (.yaml), or a log or JSON document with receipts; - is standard input. "
+            "A name that exists as a file, or has a dot or a slash in it, is a file.",
+            metavar="JOB|FILE | diff A B",
+        ),
+    ],
+    namespace: Namespace = None,
+    context: Context = None,
+    kind: JobKind = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
+    ] = "table",
+) -> None:
+    """Show which device each rank of a job had. `diff A B` shows what was different in B: exit status 0 nothing, 1
+    something, 2 an error.
+    """
+    from k8sel.cli.show import receipts
+    from k8sel.receipts import compare
+    from k8sel.receipts.collect import plain
+
+    choice("-o", output, ("table", "json"))
+    names = _named(what)
+    found = [_found(name, namespace, context, kind) for name in names]
+    for name, each in zip(names, found, strict=True):
+        for note in each.notes():
+            print(f"note: {plain(f'{name}: {note}')}", file=sys.stderr)
+    if len(found) == 1:
+        receipts.receipts(found[0], output)
+        return
+    result = compare.compare(*found)
+    receipts.differences(result, output)
+    sys.exit(DIFFERENT if result.differences else 0)
+
+
+def _named(words: list[str]) -> list[str]:
+    """What is to be shown, or the two that are to be compared."""
+    if len(words) == 1:
+        return words
+    if words[0] == DIFF and len(words) == 3:
+        return words[1:]
+    raise usage(f"{len(words)} words are neither one job nor two to compare", "k8sel receipt JOB|FILE, or diff A B")
+
+
+def _found(name: str, namespace: str | None, context: str | None, kind: str | None) -> Receipts:
+    from k8sel.cli import gather
+
+    if gather.is_file(name) and Path(name).suffix not in (".yaml", ".yml"):
+        return gather.of_file(name)
+    each = refs(name, namespace, kind)
+    if len(each) != 1:
+        raise usage(f"{name} holds {len(each)} jobs", "name one of them")
+    return gather.of_job(connected(context, namespace), each[0])

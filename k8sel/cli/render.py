@@ -1,0 +1,59 @@
+"""The command that prints objects; needs no cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from k8sel.cli import streams
+from k8sel.cli.options import Files, Quiet, choice, completed, plans, read, text, usage
+
+NAME = "<stdin>"
+
+
+def render(
+    files: Files,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="yaml or json.", autocompletion=completed("yaml", "json"))
+    ] = "yaml",
+    krm: Annotated[
+        bool,
+        typer.Option(
+            "--krm", help="As a KRM function: FILE is a ResourceList; each job in it is replaced by its objects."
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the Kubernetes objects; needs no cluster."""
+    from k8sel import api
+
+    choice("-o", output, ("yaml", "json"))
+    if krm:
+        _function(files, output, quiet)
+        return
+    _print([item for job_plan in plans(read(files), quiet) for item in api.render(job_plan)], output)
+
+
+def _function(files: list[str], output: str, quiet: bool) -> None:
+    """A list out whatever the jobs are like, and status 1 with an error in any: what an orchestrator expects."""
+    from k8sel.cli.krm import answer
+
+    if len(files) != 1:
+        raise usage(f"--krm takes one ResourceList, and {len(files)} files are given", "k8sel render --krm -")
+    made = answer(text(files[0]), NAME if files == ["-"] else files[0])
+    for finding in made.findings:
+        if finding.severity == "error" or not quiet:
+            print(finding, file=sys.stderr)
+    _print([made.resource_list], output)
+    if made.failed:
+        raise typer.Exit(1)
+
+
+def _print(objects: Iterable[dict[str, Any]], output: str) -> None:
+    from k8sel.jobfile import yamlio
+
+    streams.utf8()
+    sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))

@@ -1,0 +1,133 @@
+"""Plans as a person reads them: a table on a terminal, plain columns when piped, or JSON. Decides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from k8sel.facts.backends import VARIABLES
+from k8sel.planning.env import Reference
+
+if TYPE_CHECKING:
+    from k8sel.planning.plan import JobPlan, Node, Rank
+
+BINDINGS = {
+    "none": "no process is bound to a part of the machine",
+    "socket": "each process to a CPU socket, in turn",
+    "numa": "each process to a NUMA node, in turn",
+    "core": "each process to cores of its own",
+}
+PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
+
+
+def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
+    """Prints ``job_plan``, made for ``door``, as `table` or `json`."""
+    if output == "json":
+        print(plan_json(job_plan))
+        return
+    print(headline(job_plan, door))
+    table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
+    for line in communication(job_plan):
+        print(line)
+    print("command: " + command(job_plan.launch))
+
+
+def communication(job_plan: JobPlan) -> Iterator[str]:
+    """By what the processes reach each other, and what each is bound to, where the job says so."""
+    if job_plan.expectation.backend:
+        told = " ".join(f"{name}={_quoted(value)}" for name, value in _oneccl(job_plan).items())
+        yield f"backend: {job_plan.expectation.backend}{f', by oneCCL: {told}' if told else ''}"
+    if job_plan.mpi and job_plan.mpi.binding:
+        yield f"binding: {BINDINGS[job_plan.mpi.binding]}"
+
+
+def _oneccl(job_plan: JobPlan) -> dict[str, str]:
+    """oneCCL's variables as the processes get them."""
+    entries = {entry["name"]: entry.get("value", "(valueFrom)") for entry in job_plan.env}
+    return {name: entries[name] for name in job_plan.oneccl}
+
+
+def headline(job_plan: JobPlan, door: str) -> str:
+    """One line that says what starts."""
+    devices = job_plan.devices
+    places = {"kubernetes": job_plan.target, "docker": "containers on this machine"}
+    what = places.get(door, "on this machine")
+    asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
+    if door == "docker" and devices.exposed and len(job_plan.nodes) == 1:
+        asks += f" (the host's {', '.join(map(str, devices.exposed))})"
+    return (
+        f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
+        f" by {job_plan.launcher}, {asks}"
+    )
+
+
+def command(words: Iterable[str]) -> str:
+    """One line to paste into a shell of the container; what Kubernetes fills in stays as it is."""
+    return " ".join(word if isinstance(word, Reference) else _quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    """A word of a shell; in double quotes where that is easier to read."""
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
+
+
+def row(job_plan: JobPlan, node: Node, rank: Rank) -> tuple[str, ...]:
+    """One rank's line of the table."""
+    device = "-" if rank.device is None else str(rank.device)
+    mask = ",".join(map(str, rank.devices)) or "none"
+    return (node.name, str(rank.rank), str(rank.local_rank), device, mask, threads(job_plan))
+
+
+def threads(job_plan: JobPlan) -> str:
+    """Of one process, or how they are counted where it runs."""
+    workers = _oneccl(job_plan).get(VARIABLES["workers"])
+    counted = f"from the node's cores{f', less {workers} of oneCCL' if workers else ''}"
+    return str(job_plan.expectation.threads_per_process or counted)
+
+
+def plan_json(job_plan: JobPlan) -> str:
+    """The whole plan as JSON; what the entrypoint is told is under `expectation`."""
+    from msgspec import to_builtins
+    from msgspec.structs import asdict
+
+    fields = asdict(job_plan)
+    fields["expectation"] = json.loads(job_plan.expectation.to_json())
+    fields["warnings"] = [str(warning) for warning in job_plan.warnings]
+    return json.dumps(to_builtins(fields, enc_hook=str), indent=2, sort_keys=True)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Aligned columns; drawn by rich on a terminal, plain when piped."""
+    lines = [tuple(line) for line in rows]
+    if sys.stdout.isatty():
+        _rich_table(header, lines)
+        return
+    widths = [max(len(line[column]) for line in (tuple(header), *lines)) for column in range(len(header))]
+    for line in (tuple(header), *lines):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def bold(text: str) -> str:
+    """``text`` as a terminal emphasises it; as it is when piped, or where NO_COLOR asks for that."""
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+
+
+def _rich_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Whole names, also on a narrow terminal, as kubectl does it: only the last column is folded."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    *widths, last = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    widths.append(min(last, 20))
+    for name, width in zip(header, widths, strict=True):
+        drawn.add_column(name, min_width=width, overflow="fold")
+    for line in lines:
+        drawn.add_row(*map(Text, line))
+    console = Console()
+    console.print(drawn, width=max(console.width, sum(widths) + 2 * len(widths)), crop=False)

@@ -1,0 +1,134 @@
+"""Receipts, and what is different in two of them, as a person reads them, or as JSON. Decides nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from k8sel.cli.show import plan
+from k8sel.facts.accelerators import ROWS
+from k8sel.receipts.collect import Fields, Process, Receipts, plain
+from k8sel.receipts.compare import Compared, Difference
+
+HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "PCI", "NUMA", "MASK", "THREADS", "DRIVER", "VERSIONS")
+_UUID = 12  # characters of a mask's part that is a name, no number
+_TAIL = 4
+_HASH = 12  # digits of a job file's hash
+_NOTHING = {"libraries": "none", "mask": "not set"}  # what it means that there is no value
+_SHOWN = 8  # nodes listed in a line
+
+
+def receipts(found: Receipts, output: str) -> None:
+    """Prints ``found`` as `table` or `json`."""
+    if output == "json":
+        print(json.dumps(found.document(), indent=2, sort_keys=True))
+        return
+    plan.table(HEADER, [_row(each) for each in found.processes])
+
+
+def _row(each: Process) -> tuple[str, ...]:
+    devices = each.own.get("devices", [])
+    columns = (_column(devices, name) for name in ("uuid", "pci", "numa"))
+    rank = "-" if each.rank is None else str(each.rank)
+    return (
+        *(plain(each.node), rank, str(each.local_rank)),
+        *map(plain, columns),
+        plain(_mask(each.start)),
+        *(plain(each.start.get(name)) for name in ("threads", "driver")),
+        plain(_versions(each.start)),
+    )
+
+
+def _column(devices: Sequence[Fields], name: str) -> str:
+    """One fact of each of a process's devices; nothing where it is known of none."""
+    facts = ["-" if device.get(name) in (None, "") else str(device[name]) for device in devices]
+    return ",".join(facts) if set(facts) - {"-"} else ""
+
+
+def _mask(start: Fields) -> str:
+    """The vendor's mask, its names short; other variables that k8sel wrote with it are in the JSON."""
+    row, mask = ROWS.get(str(start.get("accelerator"))), start.get("mask")
+    value = mask.get(row.mask_env) if row and isinstance(mask, dict) else None
+    return _short(value) if isinstance(value, str) else ""
+
+
+def _short(mask: str) -> str:
+    """A mask with the ends of its UUIDs, which tell the devices of a node apart."""
+    return ",".join(f"...{name[-_TAIL:]}" if len(name) > _UUID else name for name in mask.split(","))
+
+
+def _versions(start: Fields) -> str:
+    found = start.get("libraries")
+    libraries = found if isinstance(found, dict) else {}
+    named = {"runtime": start.get("runtime"), "python": start.get("python"), **libraries}
+    return ", ".join(f"{name} {version}" for name, version in named.items() if version)
+
+
+def differences(found: Compared, output: str) -> None:
+    """Prints what was different, as `table` or `json`."""
+    if output == "json":
+        print(json.dumps(_document(found), indent=2, sort_keys=True))
+        return
+    for each in found.differences:
+        print(f"{_where(each, found)}{plain(each.field)}: {_value(each, each.a)} -> {_value(each, each.b)}")
+    if not found.differences:
+        print(f"no difference: {found.processes} processes on {found.nodes} nodes")
+    if found.unknown:
+        print(f"not compared, since only one of the two says it: {', '.join(map(plain, found.unknown))}")
+
+
+def _where(each: Difference, found: Compared) -> str:
+    """``rank 2 (worker-0): ``; nothing for the whole job."""
+    if not each.ranks:
+        return ""
+    if len(each.ranks) == found.processes > 1:
+        return "every rank: "
+    names = (_short_names(nodes, job) for nodes, job in zip(each.nodes, found.jobs, strict=True))
+    ranks = ", ".join(_ranges(each.ranks))
+    return f"rank{'s' if len(each.ranks) > 1 else ''} {ranks} ({' -> '.join(dict.fromkeys(names))}): "
+
+
+def _short_names(nodes: Sequence[str], job: str) -> str:
+    """The nodes' names without the job's own in front, which is not the same in two jobs."""
+    short = [plain(node.removeprefix(f"{job}-")) for node in nodes]
+    return ", ".join(short[:_SHOWN] + ["..."] * (len(short) > _SHOWN))
+
+
+def _ranges(numbers: Iterable[int]) -> list[str]:
+    """``0, 1, 2, 5`` as ``0-2, 5``."""
+    found = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first, *rest = [number for _, number in run]
+        found.append(f"{first}-{rest[-1]}" if rest else str(first))
+    return found
+
+
+def _value(each: Difference, value: object) -> str:
+    if each.field.startswith("mask.") and isinstance(value, str):
+        return plain(_short(value)) if value else '""'
+    if each.field == "jobFile":
+        return plain(value)[:_HASH]
+    if value is None or value == "":
+        return _NOTHING.get(each.field.partition(".")[0], "not known")
+    return plain(value)
+
+
+def _document(found: Compared) -> dict[str, Any]:
+    """The keys are those of docs/cli.md."""
+    return {
+        "equal": not found.differences,
+        "processes": found.processes,
+        "differences": [
+            {
+                "field": each.field,
+                "a": each.a,
+                "b": each.b,
+                "ranks": list(each.ranks) or None,
+                "nodes": {"a": list(each.nodes[0]), "b": list(each.nodes[1])} if each.ranks else None,
+            }
+            for each in found.differences
+        ],
+        "notCompared": list(found.unknown),
+    }

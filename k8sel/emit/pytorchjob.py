@@ -1,0 +1,48 @@
+"""A JobPlan as a PyTorchJob of kubeflow.org/v1 (the training-operator)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from k8sel.emit import podspec
+from k8sel.planning import env
+from k8sel.planning.plan import JobPlan
+
+CONTAINER = "pytorch"  # the operator wants this name
+
+
+def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
+    """The job's object; ``config_map``: the one with the entrypoint."""
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": podspec.metadata(plan),
+        "spec": {
+            "nprocPerNode": _processes(plan),
+            "runPolicy": podspec.run_policy(plan, len(plan.nodes)),
+            "pytorchReplicaSpecs": _replicas(plan, config_map),
+        },
+    }
+
+
+def _processes(plan: JobPlan) -> str:
+    """Always written: the operator's default counts the host's CPUs. 1 where nobody starts more than one."""
+    return "1" if plan.launcher == "python" else str(plan.processes_per_node)
+
+
+def _replicas(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
+    """Exactly one Master; the other nodes are Workers."""
+    others = len(plan.nodes) - 1
+    replicas = {"Master": _replica(plan, 1, config_map)}
+    return replicas | {"Worker": _replica(plan, others, config_map)} if others else replicas
+
+
+def _replica(plan: JobPlan, number: int, config_map: str | None) -> dict[str, Any]:
+    variables = env.merge(plan.env, podspec.expectation(plan))
+    program = podspec.Program(container=CONTAINER, command=plan.command, env=variables)
+    container = podspec.container(plan, program, plan.container, config_map)
+    return {
+        "replicas": number,
+        "restartPolicy": "ExitCode" if plan.backoff_limit else "Never",  # ExitCode: only 128 and above
+        "template": podspec.template(plan, plan.pod, container, config_map),
+    }

@@ -1,0 +1,1 @@
+"""From text to a checked job: read, decode, default and validate. Reaches no machine and no cluster."""

@@ -1,0 +1,208 @@
+"""Everything that is wrong with a document that does not decode, in Kubernetes' words. Imported only then.
+
+The models stop at their first problem, so the schema made from them is run over the whole document; then the rules are
+run over what is left when the wrong parts are taken out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
+
+from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
+from k8sel.jobfile.schema import NULLABLE, Schema, schema
+from k8sel.jobfile.spec import API_VERSION, KIND, decode
+from k8sel.jobfile.validate import validate
+from k8sel.jobfile.yamlio import Document
+from k8sel.wording import bare, quote
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wrong:
+    """One failed keyword of the schema."""
+
+    keyword: str
+    limit: Any  # what the keyword says
+    value: Any  # what the file says
+    text: str | None  # a scalar as the user wrote it
+    part: Schema
+    path: FieldPath
+
+
+def explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
+    """The problems of ``document``, not yet located; ``error`` is what decoding said first."""
+    foreign = _foreign(document.data)
+    if foreign:
+        return [foreign]
+    found = {(problem.path, problem.kind): problem for wrong in _wrongs(document) for problem in _say(wrong)}
+    problems = list(found.values()) or [Problem(kind=Kind.INVALID, path=(), message=str(error))]
+    return problems + _rules(document.data, problems)
+
+
+def _foreign(data: dict[str, Any]) -> Problem | None:
+    """Whether this is another kind of file altogether: then nothing else is worth saying."""
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind == KIND or data.get("apiVersion") == API_VERSION:
+        return None
+    message = f"this is a {bare(kind)}, and k8sel reads kind {KIND}"
+    hint = "`k8sel init` writes one to start from"
+    return Problem(kind=Kind.NOT_SUPPORTED, path=("kind",), message=message, hint=hint)
+
+
+def _wrongs(document: Document) -> Iterator[Wrong]:
+    """Every keyword that ``document`` fails. Null is "not given" wherever the models say so."""
+    for error in _validator().iter_errors(document.data):
+        part: Any = error.schema
+        if error.instance is None and part.get(NULLABLE):
+            continue
+        path = tuple(error.absolute_path)
+        yield Wrong(
+            keyword=str(error.validator),
+            limit=error.validator_value,
+            value=error.instance,
+            text=document.text(path),
+            part=part,
+            path=path,
+        )
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Draft202012Validator:
+    """Checks with the models' idea of a whole number: 8.0 is none."""
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    strict = extend(Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]
+    made: Draft202012Validator = strict(schema(mark_nullable=True))
+    return made
+
+
+def _is_integer(_: object, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _say(wrong: Wrong) -> Iterator[Problem]:
+    """``wrong`` in words."""
+    if wrong.keyword == "additionalProperties":
+        return _unknown(wrong)
+    if wrong.keyword == "required":
+        return _required(wrong)
+    kind = Kind.NOT_SUPPORTED if wrong.keyword == "enum" else Kind.INVALID
+    message, hint = _WORDS[wrong.keyword](wrong)
+    return iter([Problem(kind=kind, path=wrong.path, message=message, hint=hint)])
+
+
+def _unknown(wrong: Wrong) -> Iterator[Problem]:
+    allowed = tuple(wrong.part["properties"])
+    for key in wrong.value:
+        if key not in allowed:
+            hint = unknown_hint(key, allowed, _places())
+            message = "there is no such field here"
+            yield Problem(kind=Kind.UNKNOWN, path=(*wrong.path, key), message=message, hint=hint)
+
+
+def _required(wrong: Wrong) -> Iterator[Problem]:
+    for key in wrong.limit:
+        if key not in wrong.value:
+            hint = required_hint(wrong.part["properties"][key])
+            yield Problem(kind=Kind.REQUIRED, path=(*wrong.path, key), message="this field is missing", hint=hint)
+
+
+def _type(wrong: Wrong) -> tuple[str, str]:
+    got = describe(wrong.value, wrong.text)
+    if isinstance(wrong.value, str) and _of_mappings(wrong.part):
+        return f"expected a list of mappings, got {got}", ""
+    return f"expected {TYPES[wrong.limit]}, got {got}", type_hint(wrong.limit, wrong.value, wrong.text)
+
+
+def _of_mappings(part: Schema) -> bool:
+    """Whether this is a list whose items no text can be."""
+    return part.get("type") == "array" and part["items"].get("type") not in ("string", "integer")
+
+
+def _any_of(wrong: Wrong) -> tuple[str, str]:
+    """The only choice in a job file is a quantity's."""
+    got = describe(wrong.value, wrong.text)
+    message = f"expected a quantity (a number, or a string such as 500m or 16Gi), got {got}"
+    return message, type_hint("", wrong.value, wrong.text)
+
+
+def _enum(wrong: Wrong) -> tuple[str, str]:
+    got = quote(wrong.value) if isinstance(wrong.value, str) else describe(wrong.value, wrong.text)
+    message = f"{got} is not {'one of ' if len(wrong.limit) > 1 else ''}{', '.join(wrong.limit)}"
+    return message, enum_hint(wrong.value, wrong.limit)
+
+
+def _bound(wrong: Wrong) -> tuple[str, str]:
+    word = "at least" if wrong.keyword == "minimum" else "at most"
+    return f"{wrong.value} is not {word} {wrong.limit}", ""
+
+
+def _empty(wrong: Wrong) -> tuple[str, str]:
+    return "it is empty", "leave it out, or give it a value" if wrong.part.get(NULLABLE) else "give it a value"
+
+
+def _long(wrong: Wrong) -> tuple[str, str]:
+    return f"{len(wrong.value)} characters, and at most {wrong.limit} are allowed", ""
+
+
+def _pattern(wrong: Wrong) -> tuple[str, str]:
+    return f"{quote(wrong.value)}: {PATTERNS[wrong.limit]}", ""
+
+
+_WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {
+    "type": _type,
+    "anyOf": _any_of,
+    "enum": _enum,
+    "minimum": _bound,
+    "maximum": _bound,
+    "minLength": _empty,
+    "minItems": _empty,
+    "maxLength": _long,
+    "pattern": _pattern,
+}
+
+
+@lru_cache(maxsize=1)
+def _places() -> dict[str, list[str]]:
+    """Each field's name -> the parts of the job file that have it."""
+    homes = {"JobFile": "the file itself", "Metadata": "metadata", "Spec": "spec", "EnvVar": "spec.env"}
+    places: dict[str, list[str]] = {}
+    for name, part in schema()["$defs"].items():
+        for key in part["properties"]:
+            places.setdefault(key, []).append(homes.get(name, f"spec.{name.lower()}"))
+    return places
+
+
+def _rules(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
+    """What the rules say of ``data`` without its wrong parts; nothing where that does not decode either."""
+    rest = copy.deepcopy(data)
+    for problem in problems:
+        _remove(rest, problem.path)
+    try:
+        job = decode(rest)
+    except msgspec.ValidationError:
+        return []
+    wrong = {problem.path for problem in problems}
+    # `run` asks for the least; which door is meant is not known yet.
+    found = validate(default(job, "run"), "run")
+    return [problem for problem in found if problem.kind is not Kind.WARNING and problem.path not in wrong]
+
+
+def _remove(data: Any, path: FieldPath) -> None:  # noqa: ANN401 (plain data of any shape)
+    """Takes the mapping entry around ``path`` out: an item alone would renumber those after it."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    try:
+        for part in path[:-1]:
+            data = data[part]
+        del data[path[-1]]
+    except (KeyError, IndexError, TypeError):  # it was missing, or has gone with something around it
+        return

@@ -1,0 +1,125 @@
+"""How a value, a type and a missing or unknown field are put into words. Pure; knows the schema's keywords only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from k8sel.wording import nearest, quote, words
+
+TYPES = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping (key: value)",
+}
+# A test holds that every pattern of the models has its words here.
+PATTERNS = {
+    r"^[a-z]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, a letter first, no '-' last",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, no '-' first or last",
+    r"^[-._a-zA-Z][-._a-zA-Z0-9]*$": "only letters, digits, '_', '-' and '.' are allowed, no digit first",
+    "^/.+": "an absolute path is needed",
+    r"^(auto|[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*)$": "auto, or cores are needed, such as 0,24 or 0-3",
+    "^[a-z][a-z0-9_;-]*$": "only lower-case letters, digits, '_', '-' and ';' are allowed, a letter first",
+    "^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$": "at most 15 letters, digits, '-', '_', '.' and ':', a letter or digit first",
+}
+# What users of Kubernetes, its training operators or the launchers would write, and the field that means it here.
+SYNONYMS = {
+    "replicas": "spec.nodes",
+    "numNodes": "spec.nodes",
+    "nnodes": "spec.nodes",
+    "workers": "spec.nodes for pods; oneCCL's are spec.ccl.workers",
+    "nprocPerNode": "spec.processesPerNode",
+    "nproc_per_node": "spec.processesPerNode",
+    "numProcPerNode": "spec.processesPerNode",
+    "slotsPerWorker": "spec.processesPerNode",
+    "args": "spec.command, which takes arguments too",
+    "gpus": "spec.accelerator.count",
+    "gpu": "spec.accelerator.count",
+    "gpuIds": "spec.accelerator.devices",
+    "shm": "spec.sharedMemory",
+    "shmSize": "spec.sharedMemory",
+    "limits": "the quantities themselves in spec.resources: they are requests and limits both",
+    "requests": "the quantities themselves in spec.resources: they are requests and limits both",
+    "runPolicy": "spec.policy",
+    "priorityClass": "spec.scheduling.priorityClassName",
+    "restartPolicy": "spec.policy.maxRestarts or spec.policy.backoffLimit",
+    "mpiImplementation": "spec.mpi.implementation",
+    "ddpBackend": "spec.backend",
+    "ddp_backend": "spec.backend",
+    "bindTo": "spec.mpi.binding",
+    "queueName": "spec.scheduling.queue",
+    "envFrom": "spec.env, each variable with its valueFrom",
+}
+
+
+def describe(value: object, text: str | None) -> str:
+    """A value as the user wrote it, with what it was read as where that surprises."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        word = str(value).lower()
+        return word if text in (None, word) else f"{text}, which YAML reads as {word}"
+    if isinstance(value, int | float):
+        return f"the number {text or value}"
+    if isinstance(value, str):
+        return f"the string {quote(value)}"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def type_hint(expected: str, value: object, text: str | None) -> str:
+    """The way from ``value`` to ``expected``."""
+    if value is None:
+        quoted = f'write "{text}" in quotes, or ' if text and expected == "string" else ""
+        return f"{quoted}leave it out, or give it a value"
+    better = _as_string(value) if isinstance(value, str) else _as_scalar(value, text)
+    return better.get(expected, "")
+
+
+def _as_string(value: str) -> dict[str, str]:
+    """How to write the string ``value`` as another type."""
+    hints = {"array": f"write [{', '.join(words(value))}]"}
+    if value.removeprefix("-").isdecimal():
+        hints |= {"integer": f"write {value} without quotes"}
+    if value.lower() in ("true", "false"):
+        hints |= {"boolean": f"write {value.lower()} without quotes"}
+    return hints
+
+
+def _as_scalar(value: object, text: str | None) -> dict[str, str]:
+    """How to write the number or boolean ``value``, written as ``text``, as another type."""
+    if text is None:
+        return {}
+    hints = {"string": f'write "{text}" in quotes', "array": f"write [{text}]"}
+    if isinstance(value, float) and value.is_integer():
+        hints |= {"integer": f"write {int(value)}"}
+    return hints
+
+
+def enum_hint(value: object, allowed: Sequence[str]) -> str:
+    """The nearest of ``allowed``."""
+    near = nearest(value, allowed) if isinstance(value, str) else None
+    return f"did you mean {near}?" if near else ""
+
+
+def unknown_hint(key: str, allowed: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
+    """Where ``key`` belongs, what it may have meant, or what is allowed."""
+    if key in SYNONYMS:
+        return f"k8sel's word is {SYNONYMS[key]}"
+    places = elsewhere.get(key, ())
+    if len(places) == 1:
+        return f"it belongs in {places[0]}"
+    near = nearest(key, allowed)
+    if near:
+        return f"did you mean {near}?"
+    return f"allowed: {', '.join(allowed)}" if len(allowed) <= 8 else "`k8sel schema` lists the fields"
+
+
+def required_hint(field: Mapping[str, Any]) -> str:
+    """What a missing field may say."""
+    if "enum" in field:
+        return f"{'one of ' if len(field['enum']) > 1 else ''}{', '.join(field['enum'])}"
+    text = str(field.get("description", ""))
+    return text[:1].lower() + text[1:].rstrip(".")

@@ -1,0 +1,80 @@
+"""Text to JobFiles: parsed once, decoded once. Decides and defaults nothing; opens no file.
+
+When a document does not decode, ``k8sel.jobfile.explain`` says everything that is wrong with it. It is imported only
+then, since it brings jsonschema along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.jobfile import canonical
+from k8sel.jobfile.digest import sha256
+from k8sel.jobfile.spec import JobFile, decode
+from k8sel.jobfile.yamlio import Document, parse
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One job of a file, as the user wrote it."""
+
+    file: JobFile  # nothing is defaulted yet
+    document: Document  # its places
+    sha256: str  # of its data (canonical.py): comments and order do not count
+
+
+def load(text: bytes, file: str) -> tuple[Job, ...]:
+    """The jobs of ``text``. Raises SpecError with all problems of all documents, in the file's order."""
+    jobs: list[Job] = []
+    problems: list[Problem] = []
+    for document in parse(text, file):
+        try:
+            jobs.append(_job(document))
+        except msgspec.ValidationError as error:
+            problems.extend(locate(document, _explain(document, error)))
+    problems.extend(_same_names(jobs))
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: _order(problem.location)))
+    return tuple(jobs)
+
+
+def _same_names(jobs: list[Job]) -> Iterator[Problem]:
+    """Jobs of one name would be one job on the cluster: the last one."""
+    seen: dict[tuple[str | None, str], int] = {}
+    for job in jobs:
+        metadata, path = job.file.metadata, ("metadata", "name")
+        place = job.document.locate(path)
+        first = seen.setdefault((metadata.namespace, metadata.name), place.line)
+        if first != place.line:
+            message = f"the job of line {first} is called {metadata.name} too"
+            yield Problem(kind=Kind.DUPLICATE, path=path, message=message, hint="another name", location=place)
+
+
+def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
+    """``problems`` with their places in ``document``, in its order."""
+    located = (replace(problem, location=_place(document, problem)) for problem in problems)
+    return sorted(located, key=lambda problem: _order(problem.location))
+
+
+def _place(document: Document, problem: Problem) -> Location:
+    """At the value; at the key where the key itself is what is wrong."""
+    return problem.location or document.locate(problem.path, key=problem.kind is Kind.UNKNOWN)
+
+
+def _job(document: Document) -> Job:
+    digest = sha256(canonical.dumps(document.data).encode()).hexdigest()
+    return Job(file=decode(document.data), document=document, sha256=digest)
+
+
+def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
+    from k8sel.jobfile.explain import explain  # here, since jsonschema takes longer to import than a rendering takes
+
+    return explain(document, error)
+
+
+def _order(place: Location | None) -> tuple[int, int]:
+    return (place.line, place.column) if place else (0, 0)

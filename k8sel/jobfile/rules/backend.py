@@ -1,0 +1,54 @@
+"""torch.distributed's backend, and oneCCL: what fits the command, the devices and the launcher.
+
+Which versions a backend needs is the entrypoint's to say, which sees the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sel.errors import Problem
+from k8sel.facts.backends import BACKENDS, VARIABLES, uses_oneccl
+from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import did_you_mean, invalid, not_supported
+
+HERE = ("spec", "backend")
+CCL = ("spec", "ccl")
+_TRANSPORT = VARIABLES["transport"]
+
+
+def known_backend(job: JobFile, door: str) -> Iterator[Problem]:
+    """The backend is a row of the table."""
+    name = job.spec.backend
+    if name is not None and name not in BACKENDS:
+        hint = did_you_mean(name, BACKENDS) or "leave it out where the program has one of its own"
+        yield not_supported(HERE, name, BACKENDS, hint)
+
+
+def workers_have_cores(job: JobFile, door: str) -> Iterator[Problem]:
+    """oneCCL takes one core for each worker of the node (src/common/env/env.cpp, parse_affinity)."""
+    affinity, path = job.spec.ccl.worker_affinity, (*CCL, "workerAffinity")
+    if affinity in (None, "auto") or not uses_oneccl(job.spec.backend):
+        return
+    ranges = [_range(part) for part in str(affinity).split(",")]
+    backwards = next(((first, last) for first, last in ranges if first > last), None)
+    workers, processes = job.spec.ccl.workers or 1, job.spec.processes_per_node or 1
+    cores = sum(last - first + 1 for first, last in ranges)
+    if backwards:
+        message = f"{backwards[0]}-{backwards[1]} begins with the higher core"
+        yield invalid(path, message, f"{backwards[1]}-{backwards[0]}")
+    elif cores != workers * processes:
+        message = f"{cores} cores, and {processes} x {workers} workers of a node need {workers * processes}"
+        yield invalid(path, message, "auto, or a core for each worker of the node")
+
+
+def _range(cores: str) -> tuple[int, int]:
+    first, _, last = cores.partition("-")
+    return int(first), int(last or first)
+
+
+RULES: tuple[Rule, ...] = (
+    known_backend,
+    workers_have_cores,
+)

@@ -1,0 +1,194 @@
+"""Which devices: what the numbers, the row of the table and the processes have to agree on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from k8sel.errors import Problem
+from k8sel.facts.accelerators import ROWS, Row
+from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
+
+AUTO = "auto"  # the machine's own kind of device
+HERE = ("spec", "accelerator")
+_OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
+
+
+def _row(job: JobFile) -> Row | None:
+    return ROWS.get(job.spec.accelerator.type)
+
+
+def _device_row(job: JobFile) -> Row | None:
+    """The row, where it is one of devices that can be counted."""
+    row = _row(job)
+    return row if row and row.is_device else None
+
+
+def known_type(job: JobFile, door: str) -> Iterator[Problem]:
+    """The type is a row of the table, or `auto` where the machine is at hand."""
+    name, path = job.spec.accelerator.type, (*HERE, "type")
+    types = [row.name for row in ROWS.values() if row.in_container or door == "run"]
+    if name == AUTO and door != "run":
+        yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
+    elif name != AUTO and name not in ROWS:
+        yield not_supported(path, name, types, _meant(name, types))
+
+
+def _meant(name: str, types: Sequence[str]) -> str:
+    """The types whose title has the word ``name``, else the nearest."""
+    titled = [each for each in types if name.lower() in re.findall(r"\w+", ROWS[each].title.lower())]
+    return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
+
+
+def in_a_container(job: JobFile, door: str) -> Iterator[Problem]:
+    """Some devices cannot be given to a container at all."""
+    row = _row(job)
+    if row and not row.in_container and door != "run":
+        yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
+
+
+def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
+    """A type without devices has none to count or to name."""
+    row, asked = _row(job), job.spec.accelerator
+    if row and not row.is_device and row.in_container and (asked.count or asked.devices):
+        counted = range(asked.count or 0)
+        named = asked.devices and list(asked.devices) != list(counted)
+        wanted = f"names {list(asked.devices or ())}" if named else f"asks for {_some(len(counted))}"
+        message = f"type {row.name} has no devices, and the file {wanted}"
+        yield forbidden(HERE, message, "leave count and devices out")
+
+
+def _some(number: int) -> str:
+    return "1 device" if number == 1 else f"{number} devices"
+
+
+def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
+    """Each named device is one of those asked for."""
+    asked = job.spec.accelerator
+    count, devices = asked.count or 0, asked.devices or ()
+    top = max(devices, default=-1)
+    if not devices or count > top or _row_without_devices(job):
+        return
+    fits = len(devices) <= count and len(set(devices)) == len(devices)
+    other = f", or devices: {numbers(_ranks(devices))}" if fits else ""
+    message = f"device {top} needs count > {top}, and count is {count}"
+    yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {top + 1}{other}")
+
+
+def _row_without_devices(job: JobFile) -> bool:
+    row = _row(job)
+    return row is not None and not row.is_device
+
+
+def _ranks(devices: Sequence[int]) -> list[int]:
+    """The same order among the first devices: ``[5, 2]`` is ``[1, 0]``."""
+    ordered = sorted(devices)
+    return [ordered.index(device) for device in devices]
+
+
+def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
+    """No device is two processes' own."""
+    devices = job.spec.accelerator.devices or ()
+    for index, device in enumerate(devices):
+        if device in devices[:index]:
+            message = f"device {device} is devices[{devices.index(device)}] already"
+            yield duplicate((*HERE, "devices", index), message, "name each device once")
+
+
+def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
+    """With isolation `process` every process gets as many devices as the others."""
+    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
+    if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
+        message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
+        possible = [number for number in range(1, len(devices) + 1) if len(devices) % number == 0]
+        yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
+
+
+def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
+    """Where a mask is a set, what a process sees is in the driver's own order."""
+    row, devices = _device_row(job), job.spec.accelerator.devices or ()
+    if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
+        message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
+        other = "" if job.spec.accelerator.isolation == "process" else _OWN_MASK
+        hint = f"devices: {numbers(sorted(devices))}{other}"
+        yield invalid((*HERE, "devices"), message, hint)
+
+
+def _shares(job: JobFile) -> list[Sequence[int]]:
+    """What each process of a node sees."""
+    devices, processes = job.spec.accelerator.devices or (), job.spec.processes_per_node or 1
+    if job.spec.accelerator.isolation != "process":
+        return [devices]
+    size = max(len(devices) // processes, 1)
+    return [devices[start : start + size] for start in range(0, len(devices), size)]
+
+
+def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
+    """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
+    row, asked = _device_row(job), job.spec.accelerator
+    if not row or row.mask_value != "range" or door == "docker" or asked.allocation == "host":
+        return
+    if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
+        message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices or ()))} leave a gap in it"
+        other = "" if asked.isolation == "process" else _OWN_MASK
+        yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
+
+
+def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+    """How numbers count is the driver's: only some can be told."""
+    row, order = _row(job), job.spec.accelerator.order or "pci"
+    if row and order != "pci" and order not in row.order_env:
+        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
+
+
+def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
+    """A resource is another name for the same kind of device."""
+    asked, row = job.spec.accelerator, _row(job)
+    path = (*HERE, "resource")
+    if not row or asked.resource is None:
+        return
+    if row.resource_pattern is None:
+        yield forbidden(path, f"type {row.name} has no devices to ask for", "leave it out")
+    elif not re.fullmatch(row.resource_pattern, asked.resource):
+        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
+        hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
+        yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
+
+
+def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
+    """A product is the value of a node's label."""
+    row, asked = _row(job), job.spec.accelerator
+    for index, product in enumerate(asked.product):
+        if not re.fullmatch(LABEL_VALUE, product):
+            yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
+
+
+def _product_hint(row: Row | None) -> str:
+    label = row.product_label if row else None
+    return f"kubectl get nodes -L {label} shows the values" if label else ""
+
+
+def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
+    """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
+    asked = job.spec.accelerator
+    if door == "docker" and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
+        message = "with several nodes on one machine, node k uses the k-th part of its devices"
+        yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
+
+
+RULES: tuple[Rule, ...] = (
+    known_type,
+    in_a_container,
+    no_devices_to_name,
+    enough_devices,
+    each_device_once,
+    equal_shares,
+    mask_order,
+    mask_without_a_gap,
+    order_is_known,
+    resource_is_the_rows,
+    product_is_labelled,
+    one_machine,
+)

@@ -1,0 +1,180 @@
+"""Variables: well-formed, each once, and none that k8sel, an operator or a launcher writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from msgspec import UNSET
+
+from k8sel.errors import Problem
+from k8sel.facts import accelerators, backends
+from k8sel.facts.backends import VARIABLES
+from k8sel.facts.launchers import MPIS, Mpi
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.spec import EnvVar, JobFile
+from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
+
+SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
+# Beginnings of names that an operator writes after the file's own (whole names end in "=").
+LATE = ("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")
+
+_OPERATOR = "the operator writes it after the file's own, and the last one counts"
+_LAUNCHER = "the launcher gives each process its own"
+_MPI = "the operator writes it, and mpirun's command line says the rest"
+OF_ROW = ("k8sel writes it from what the container really holds", "accelerator.devices says which are used")
+# Beginnings of names (whole names end in "=") -> why they are not the file's, and what says it instead.
+OWNED: dict[str, tuple[str, str]] = {
+    "K8SEL_": ("k8sel's entrypoint uses it", "entrypoint and accelerator say what it says"),
+    "PET_": (_OPERATOR, "nodes, processesPerNode and policy.maxRestarts say it"),
+    "MASTER_ADDR=": (_OPERATOR, "leave it out"),
+    "MASTER_PORT=": (_OPERATOR, "leave it out"),
+    "WORLD_SIZE=": (_LAUNCHER, "nodes and processesPerNode say it"),
+    "RANK=": (_LAUNCHER, "leave it out"),
+    "LOCAL_RANK=": (_LAUNCHER, "leave it out"),
+    "LOCAL_WORLD_SIZE=": (_LAUNCHER, "processesPerNode says it"),
+    "GROUP_RANK=": (_LAUNCHER, "leave it out"),
+    "OMP_NUM_THREADS=": ("k8sel counts the CPUs where the process runs", "cpu.threadsPerProcess"),
+    "OMPI_MCA_orte_": (_MPI, "leave it out"),
+    "OMPI_MCA_plm_": (_MPI, "leave it out"),
+    "PRTE_MCA_prte_default_hostfile=": (_MPI, "leave it out"),
+    "PRTE_MCA_prte_set_default_slots=": (_MPI, "processesPerNode says it"),
+    "PRTE_MCA_plm_": (_MPI, "leave it out"),
+    "I_MPI_HYDRA_HOST_FILE=": (_MPI, "leave it out"),
+    "I_MPI_HYDRA_BOOTSTRAP": (_MPI, "leave it out"),
+    "I_MPI_PERHOST=": (_MPI, "processesPerNode says it"),
+    "HYDRA_HOST_FILE=": (_MPI, "leave it out"),
+    "HYDRA_LAUNCH": (_MPI, "leave it out"),
+    "K_MPI_JOB_ROLE=": (_MPI, "leave it out"),
+}
+
+
+def owner(name: str) -> tuple[str, str] | None:
+    """Why ``name`` is not the file's to set, and what says it instead."""
+    row = accelerators.owned_env().get(name)
+    if row:
+        return OF_ROW
+    return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
+
+
+def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """A variable has one writer."""
+    for index, entry in enumerate(job.spec.env):
+        why = owner(entry.name)
+        if why:
+            yield forbidden(
+                ("spec", "env", index, "name"), f"{bare(entry.name)} is not for the job file: {why[0]}", why[1]
+            )
+
+
+def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
+    """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
+    fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
+    given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
+    for index, entry in enumerate(job.spec.env):
+        if entry.name in given:
+            message = f"{entry.name} is not for the job file: k8sel writes it for backend {job.spec.backend}"
+            yield forbidden(("spec", "env", index, "name"), message, f"ccl.{fields[entry.name]} says it")
+
+
+def names_of_binding(job: JobFile, door: str) -> Iterator[Problem]:
+    """mpirun's command line has the last word on what its processes are bound to."""
+    spec = job.spec
+    written = bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
+    for index, entry in enumerate(spec.env):
+        if entry.name in written:
+            message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
+            yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
+
+
+def bound_by(mpi: Mpi, binding: str) -> list[str]:
+    """The variables that mpirun's words for ``binding`` set."""
+    return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
+
+
+def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
+    """Kubernetes lets the last one count, and refuses both in a server-side apply."""
+    first: dict[str, int] = {}
+    for index, entry in enumerate(job.spec.env):
+        if first.setdefault(entry.name, index) != index:
+            message = f"{bare(entry.name)} is env[{first[entry.name]}] already"
+            yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
+
+
+def names_for_a_shell(job: JobFile, door: str) -> Iterator[Problem]:
+    """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
+    through_a_shell = job.spec.entrypoint.mode == "configMap" or job.spec.launcher == "mpirun"
+    for index, entry in enumerate(job.spec.env if through_a_shell and door != "run" else ()):
+        if not re.fullmatch(NAME, entry.name):
+            message = f"{bare(entry.name)} does not get through /bin/sh to the program"
+            yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
+
+
+def one_value(job: JobFile, door: str) -> Iterator[Problem]:
+    """Either a value, or where it is from."""
+    for index, entry in enumerate(job.spec.env):
+        given = [entry.value is not UNSET, entry.value_from is not UNSET]
+        if all(given):
+            message = f"{bare(entry.name)} has a value and a valueFrom"
+            yield forbidden(("spec", "env", index, "valueFrom"), message, "keep one of the two")
+        elif not any(given):
+            message = f"{bare(entry.name)} has neither a value nor a valueFrom"
+            yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
+
+
+def one_source(job: JobFile, door: str) -> Iterator[Problem]:
+    """A variable is read from one place."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.value_from is UNSET:
+            continue
+        path = ("spec", "env", index, "valueFrom")
+        if len(entry.value_from) != 1 or not entry.value_from.keys() <= set(SOURCES):
+            yield invalid(path, "it has to be exactly one source", f"one of {', '.join(SOURCES)}")
+
+
+def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
+    """What the operator writes comes after the file's own variables, so these cannot refer to it."""
+    for index, entry in enumerate(job.spec.env):
+        for name in _references(entry):
+            if f"{name}=".startswith(LATE):
+                message = f"$({name}) stays as it is: the operator writes {name} after the file's own variables"
+                hint = "read it in the program, or in a shell command as $" + name
+                yield invalid(("spec", "env", index, "value"), message, hint)
+
+
+def _references(entry: EnvVar) -> list[str]:
+    value = "" if entry.value is UNSET else entry.value
+    return re.findall(_REFERENCE, value.replace("$$", " "))
+
+
+def no_zero_byte(job: JobFile, door: str) -> Iterator[Problem]:
+    """The kernel ends a variable there."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.value is not UNSET and "\0" in entry.value:
+            yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
+
+
+def overwritten_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """training-operator appends PYTHONUNBUFFERED=1 (pkg/controller.v1/pytorch/envvar.go)."""
+    for index, entry in enumerate(job.spec.env):
+        if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":
+            message = "the operator sets PYTHONUNBUFFERED=1 in any case"
+            yield warning(("spec", "env", index, "value"), message, "leave it out")
+
+
+RULES: tuple[Rule, ...] = (
+    owned_names,
+    names_of_ccl,
+    names_of_binding,
+    each_name_once,
+    names_for_a_shell,
+    one_value,
+    one_source,
+    references_are_known,
+    no_zero_byte,
+    overwritten_names,
+)

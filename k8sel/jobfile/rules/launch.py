@@ -1,0 +1,106 @@
+"""What is started, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from k8sel.errors import Problem
+from k8sel.jobfile.quantity import amount
+from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import as_list, forbidden, invalid, quote, required, warning
+
+COMMAND = ("spec", "command")
+# Programs that start the processes of a group: k8sel puts one of them around the command itself.
+STARTERS = frozenset(
+    ("torchrun", "accelerate", "accelerate-launch", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
+)
+MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
+IN_SHELL = rf"(?:^|[;&|]\s*|\bexec\s+)({'|'.join(map(re.escape, sorted(STARTERS)))})\s"
+ENDS_AN_OPTION = r"[\s\"'\\,]"  # in a word of ssh's options
+_OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|standalone)(=.*)?")
+
+
+def image_is_given(job: JobFile, door: str) -> Iterator[Problem]:
+    """A container needs an image."""
+    image = job.spec.image
+    if image is None and door != "run":
+        yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
+    elif image is not None and re.search(r"[\s\0]", image):
+        yield invalid(("spec", "image"), f"{quote(image)} has white space in it", "write the image's name only")
+
+
+def command_is_words(job: JobFile, door: str) -> Iterator[Problem]:
+    """A command is a list of words, its program first."""
+    command = job.spec.command
+    if not command[0].strip():
+        yield invalid((*COMMAND, 0), "the program's name is empty", "for example [python, train.py]")
+    elif len(command) == 1 and re.search(r"\s", command[0].strip()):
+        message = "this is one word with spaces in it, and would be looked for as a program of that name"
+        yield invalid((*COMMAND, 0), message, f"command: {as_list(command[0])}")
+    for index, word in enumerate(command):
+        if "\0" in word:
+            yield invalid((*COMMAND, index), "a program's argument cannot hold a zero byte")
+
+
+def no_launcher_inside(job: JobFile, door: str) -> Iterator[Problem]:
+    """The command is what one runs on one device: a launcher within the launcher starts each process many times."""
+    found = _starter(job.spec.command)
+    if found:
+        index, name = found
+        message = f"the launcher is put around the command, and {name} is in it already"
+        hint = "write what runs on one device, for example [python, train.py]; spec.launcher says the rest"
+        yield forbidden((*COMMAND, index), message, hint)
+
+
+def _starter(command: Sequence[str]) -> tuple[int, str] | None:
+    """Which word of ``command`` starts a group of processes, and by what."""
+    program = PurePosixPath(command[0]).name
+    if program in STARTERS:
+        return 0, program
+    for index, (word, following) in enumerate(pairwise(command)):
+        if word == "-m" and following in MODULES and program.startswith("python"):
+            return index + 1, following
+        script = word in ("-c", "-lc", "-ec") and program in ("sh", "bash") and re.search(IN_SHELL, following)
+        if script:
+            return index + 1, script[1]
+    return None
+
+
+def no_launcher_options(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun's options after the program's name reach the program, not torchrun."""
+    for index, word in enumerate(job.spec.command):
+        if _OPTION.fullmatch(word):
+            message = f"{word.partition('=')[0]} goes to the program, not to the launcher"
+            yield warning((*COMMAND, index), message, "nodes and processesPerNode say it to the launcher")
+
+
+def ssh_settings(job: JobFile, door: str) -> Iterator[Problem]:
+    """ssh's options are words of one line."""
+    path = job.spec.mpi.ssh_auth_mount_path
+    if path and re.search(ENDS_AN_OPTION, path):
+        message = f"{quote(path)} has a character that ends an option of ssh"
+        yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
+
+
+def processes_have_cpus(job: JobFile, door: str) -> Iterator[Problem]:
+    """Threads beyond the CPUs wait for each other, and for oneCCL's."""
+    threads, workers = job.spec.cpu.threads_per_process or 0, job.spec.ccl.workers or 0
+    processes, cpus = job.spec.processes_per_node or 1, amount(job.spec.resources.get("cpu", 0)) or 0
+    if threads and (threads + workers) * processes > cpus > 0:
+        each = f"({threads} threads + {workers} of oneCCL)" if workers else f"{threads} threads"
+        message = f"{processes} x {each}, and a node's container has {job.spec.resources['cpu']} CPUs"
+        yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out: it is then counted where it runs")
+
+
+RULES: tuple[Rule, ...] = (
+    image_is_given,
+    command_is_words,
+    no_launcher_inside,
+    no_launcher_options,
+    ssh_settings,
+    processes_have_cpus,
+)

@@ -1,0 +1,129 @@
+"""Names, labels and annotations: what Kubernetes accepts, and what belongs to k8sel and the operators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.launchers import MPIS
+from k8sel.facts.names import LONGEST, launcher, longest
+from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import forbidden, invalid, quote, warning
+
+# Beginnings of keys that the file does not write, each with the field that does.
+OWNED = {
+    "k8sel.dev/": "k8sel writes it",
+    "app.kubernetes.io/managed-by": "k8sel writes it",
+    "training.kubeflow.org/": "the operator writes it",
+    "kueue.x-k8s.io/queue-name": "scheduling.queue writes it",
+    "scheduling.x-k8s.io/pod-group": "scheduling.gang has it written",
+    "scheduling.k8s.io/group-name": "scheduling.gang has it written",
+    "volcano.sh/task-spec": "scheduling.gang has it written",
+}
+
+
+def pod_names_fit(job: JobFile, door: str) -> Iterator[Problem]:
+    """A pod's name is its host name too: 63 characters, the job's name in front."""
+    name = job.metadata.name
+    pod = longest(name, job.spec.target, job.spec.nodes or 1)
+    if len(pod) > LONGEST:
+        message = f"the pod's name {pod} would have {len(pod)} characters, and {LONGEST} are allowed"
+        yield invalid(("metadata", "name"), message, f"at most {LONGEST - len(pod) + len(name)} characters")
+
+
+def mpi_takes_the_hosts_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """Some versions of an MPI keep a host's name up to its first digit in a field of fixed size."""
+    mpi, name = job.spec.mpi.implementation, job.metadata.name
+    longest_prefix = MPIS[mpi].longest_prefix if mpi else None
+    prefix = re.split("[0-9]", launcher(name))[0]
+    if door != "kubernetes" or longest_prefix is None or len(launcher(name)) > LONGEST:
+        return
+    if len(prefix) > longest_prefix:
+        message = f"mpirun of some versions of {mpi} aborts at a host name with {len(prefix)} characters and no digit"
+        hint = f"at most {longest_prefix - len(prefix) + len(name)} characters, or a digit early in it"
+        yield warning(("metadata", "name"), message, hint)
+
+
+def no_line_break(job: JobFile, door: str) -> Iterator[Problem]:
+    """A pattern's end lets a last line break through."""
+    texts: dict[FieldPath, str | None] = {
+        ("metadata", "name"): job.metadata.name,
+        ("metadata", "namespace"): job.metadata.namespace,
+    }
+    texts |= {("spec", "env", index, "name"): entry.name for index, entry in enumerate(job.spec.env)}
+    for path, text in texts.items():
+        if text and text.endswith("\n"):
+            yield invalid(path, "there is a line break at its end", "write it in one line, without |")
+
+
+def label_keys(job: JobFile, door: str) -> Iterator[Problem]:
+    """Keys that Kubernetes accepts, and that nobody else writes."""
+    yield from _keys(("metadata", "labels"), job.metadata.labels)
+    yield from _keys(("metadata", "annotations"), job.metadata.annotations)
+    for key in job.spec.node_selector:
+        yield from _key(("spec", "nodeSelector", key), key)
+
+
+def _keys(path: FieldPath, entries: Mapping[str, str]) -> Iterator[Problem]:
+    for key in entries:
+        yield from _key((*path, key), key)
+        reason = next((reason for start, reason in OWNED.items() if key.startswith(start)), None)
+        if reason:
+            yield forbidden((*path, key), reason, "leave it out")
+
+
+def _key(path: FieldPath, key: str) -> Iterator[Problem]:
+    prefix, slash, name = key.rpartition("/")
+    if not re.fullmatch(LABEL_NAME, name):
+        message = "a key's name has at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last"
+        yield invalid(path, message, "for example team, or example.org/team")
+    elif slash and not re.fullmatch(SUBDOMAIN, prefix):
+        yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
+
+
+def label_values(job: JobFile, door: str) -> Iterator[Problem]:
+    """Values of labels, and of what becomes one."""
+    values: dict[FieldPath, str | None] = {("spec", "scheduling", "queue"): job.spec.scheduling.queue}
+    values |= {("metadata", "labels", key): value for key, value in job.metadata.labels.items()}
+    values |= {("spec", "nodeSelector", key): value for key, value in job.spec.node_selector.items()}
+    for path, value in values.items():
+        if value is not None and not re.fullmatch(LABEL_VALUE, value):
+            yield invalid(path, LABEL_RULE)
+
+
+def object_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """Names of other objects."""
+    spec = job.spec
+    values: dict[FieldPath, str | None] = {
+        ("spec", "serviceAccountName"): spec.service_account_name,
+        ("spec", "scheduling", "priorityClassName"): spec.scheduling.priority_class_name,
+        ("spec", "scheduling", "schedulerName"): spec.scheduling.scheduler_name,
+    }
+    values |= {
+        ("spec", "imagePullSecrets", index, "name"): entry.get("name", "")
+        for index, entry in enumerate(spec.image_pull_secrets)
+    }
+    for path, value in values.items():
+        if value is not None and not re.fullmatch(SUBDOMAIN, value):
+            yield invalid(path, SUBDOMAIN_RULE if value else "a secret's name is missing")
+
+
+def pull_secrets(job: JobFile, door: str) -> Iterator[Problem]:
+    """A pull secret is its name, nothing else."""
+    for index, entry in enumerate(job.spec.image_pull_secrets):
+        for key in entry.keys() - {"name"}:
+            path: FieldPath = ("spec", "imagePullSecrets", index, key)
+            yield Problem(kind=Kind.UNKNOWN, path=path, message="there is no such field here", hint="allowed: name")
+
+
+RULES: tuple[Rule, ...] = (
+    pod_names_fit,
+    mpi_takes_the_hosts_names,
+    no_line_break,
+    label_keys,
+    label_values,
+    object_names,
+    pull_secrets,
+)

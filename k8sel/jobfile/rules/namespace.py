@@ -1,0 +1,196 @@
+"""What a namespace's Pod Security level refuses of a job's pods, before the cluster does.
+
+https://github.com/kubernetes/pod-security-admission/tree/v0.36.3/policy (check_*.go)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from k8sel.errors import FieldPath, Problem
+from k8sel.jobfile.defaults import is_root
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import bare, forbidden
+
+Check = Callable[[JobFile], Iterator[Problem]]
+
+BASELINE_CAPABILITIES = frozenset(
+    ("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP")
+) | frozenset(("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"))
+SYSCTLS = frozenset(
+    (
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    )
+)
+SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
+PROFILES = ("RuntimeDefault", "Localhost")
+RESTRICTED_CAPABILITIES = frozenset(("NET_BIND_SERVICE",))
+RESTRICTED_VOLUMES = frozenset(
+    (
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    )
+)
+
+
+def _said(job: JobFile, key: str) -> Iterator[tuple[Any, FieldPath]]:
+    """What the file says of ``key`` for the pod and for the container: a level judges both, whichever holds."""
+    for field, given in (
+        ("podSecurityContext", job.spec.pod_security_context),
+        ("securityContext", job.spec.security_context),
+    ):
+        if given.get(key) is not None:
+            yield given[key], ("spec", field, key)
+
+
+def _no_host_network(job: JobFile) -> Iterator[Problem]:
+    if job.spec.host_network:
+        yield forbidden(("spec", "hostNetwork"), "the namespace's level allows no host network", "leave it out")
+
+
+def _no_host_path(job: JobFile) -> Iterator[Problem]:
+    for index, volume in enumerate(job.spec.volumes):
+        if "hostPath" in volume:
+            path: FieldPath = ("spec", "volumes", index, "hostPath")
+            yield forbidden(path, "the namespace's level allows no host path", "a persistentVolumeClaim")
+
+
+def _not_privileged(job: JobFile) -> Iterator[Problem]:
+    if job.spec.security_context.get("privileged") is True:
+        path = ("spec", "securityContext", "privileged")
+        yield forbidden(path, "the namespace's level allows no privileged container", "leave it out")
+
+
+def _named(job: JobFile, part: str) -> list[str] | None:
+    """The capabilities that the file adds or drops; None where it says nothing."""
+    given = job.spec.security_context.get("capabilities")
+    names: Any = given.get(part) if isinstance(given, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _capabilities(job: JobFile, allowed: frozenset[str]) -> Iterator[Problem]:
+    for index, name in enumerate(_named(job, "add") or ()):
+        if name not in allowed:
+            path: FieldPath = ("spec", "securityContext", "capabilities", "add", index)
+            yield forbidden(path, f"the namespace's level does not allow {bare(name)}", "leave it out")
+
+
+def _baseline_capabilities(job: JobFile) -> Iterator[Problem]:
+    yield from _capabilities(job, BASELINE_CAPABILITIES)
+
+
+def _restricted_capabilities(job: JobFile) -> Iterator[Problem]:
+    yield from _capabilities(job, RESTRICTED_CAPABILITIES)
+
+
+def _not_root(job: JobFile) -> Iterator[Problem]:
+    root = [path for user, path in _said(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
+    maybe = [path for refused, path in _said(job, "runAsNonRoot") if refused is False]
+    for path in (*root, *maybe):
+        yield forbidden(path, "the namespace's level allows no root", "runAsNonRoot: true, and runAsUser: 1000, say")
+    if not (root or maybe) and is_root(job.spec):
+        hint = "podSecurityContext: {runAsUser: 1000}, or runAsNonRoot: true where the image has a user"
+        message = "the namespace's level allows no root, and the file names no user"
+        yield forbidden(("spec", "podSecurityContext"), message, hint)
+
+
+def _no_escalation(job: JobFile) -> Iterator[Problem]:
+    if job.spec.security_context.get("allowPrivilegeEscalation") is True:
+        path = ("spec", "securityContext", "allowPrivilegeEscalation")
+        yield forbidden(path, "the namespace's level does not allow it", "leave it out")
+
+
+def _drops_all(job: JobFile) -> Iterator[Problem]:
+    dropped = _named(job, "drop")
+    if dropped is not None and "ALL" not in dropped:
+        path = ("spec", "securityContext", "capabilities", "drop")
+        yield forbidden(path, "the namespace's level wants every capability dropped", "drop: [ALL], or leave it out")
+
+
+def _confined(job: JobFile) -> Iterator[Problem]:
+    for key, called in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        for profile, path in _said(job, key):
+            kind = profile.get("type") if isinstance(profile, dict) else None
+            if kind not in PROFILES:
+                yield forbidden(
+                    path, f"the namespace's level does not allow {called} {bare(str(kind))}", "leave it out"
+                )
+
+
+def _no_selinux_user(job: JobFile) -> Iterator[Problem]:
+    for options, path in _said(job, "seLinuxOptions"):
+        if isinstance(options, dict):
+            foreign = [key for key in ("user", "role") if options.get(key)]
+            foreign += ["type"] if options.get("type", "") not in SELINUX_TYPES else []
+            for key in foreign:
+                yield forbidden((*path, key), "the namespace's level does not allow it", "leave it out")
+
+
+def _safe_sysctls(job: JobFile) -> Iterator[Problem]:
+    given = job.spec.pod_security_context.get("sysctls")
+    for index, entry in enumerate(given if isinstance(given, list) else ()):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name not in SYSCTLS:
+            path = ("spec", "podSecurityContext", "sysctls", index)
+            yield forbidden(path, f"the namespace's level does not allow {bare(str(name))}", "leave it out")
+
+
+def _volume_kinds(job: JobFile) -> Iterator[Problem]:
+    for index, volume in enumerate(job.spec.volumes):
+        for kind in volume.keys() - RESTRICTED_VOLUMES - {"name", "hostPath"}:
+            path: FieldPath = ("spec", "volumes", index, kind)
+            yield forbidden(
+                path, f"the namespace's level does not allow volumes {bare(kind)}", "a persistentVolumeClaim"
+            )
+
+
+def _no_init_container(job: JobFile) -> Iterator[Problem]:
+    """training-operator's initcontainer.go gives the workers one without a securityContext."""
+    nodes = job.spec.nodes or 1
+    if job.spec.target == "PyTorchJob" and nodes > 1:
+        message = "training-operator puts an init container without securityContext into every pod but the first"
+        hint = "nodes: 1, launcher mpirun, or an operator whose initContainer.yaml has one that the level allows"
+        yield forbidden(("spec", "nodes"), message, hint)
+
+
+BASELINE: tuple[Check, ...] = (
+    _no_host_network,
+    _no_host_path,
+    _not_privileged,
+    _confined,
+    _no_selinux_user,
+    _safe_sysctls,
+)
+RESTRICTED: tuple[Check, ...] = (
+    *BASELINE,
+    _restricted_capabilities,
+    _not_root,
+    _no_escalation,
+    _drops_all,
+    _volume_kinds,
+    _no_init_container,
+)
+LEVELS: dict[str, tuple[Check, ...]] = {
+    "privileged": (),
+    "baseline": (*BASELINE, _baseline_capabilities),
+    "restricted": RESTRICTED,
+}

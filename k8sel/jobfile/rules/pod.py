@@ -1,0 +1,164 @@
+"""Pod and container fields: volumes, mounts and resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from k8sel.errors import FieldPath, Problem
+from k8sel.facts.accelerators import ROWS
+from k8sel.jobfile.quantity import amount, is_whole, text
+from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
+
+QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
+NATIVE = ("cpu", "memory", "ephemeral-storage")
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+
+def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
+    """Each volume has a name of its own."""
+    seen: dict[str, int] = {}
+    for index, volume in enumerate(job.spec.volumes):
+        name, path = volume.get("name"), ("spec", "volumes", index, "name")
+        if not isinstance(name, str):
+            yield required(path, "a volume needs a name")
+        elif name.startswith("k8sel"):
+            yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
+        elif not re.fullmatch(DNS_LABEL, name):
+            yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
+        elif seen.setdefault(name, index) != index:
+            yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
+
+
+def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
+    """A volume is one thing."""
+    for index, volume in enumerate(job.spec.volumes):
+        sources = sorted(key for key in volume if key != "name")
+        if len(sources) != 1:
+            found = " and ".join(map(bare, sources)) or "none"
+            message = f"a volume has exactly one source, and here is {found}"
+            yield invalid(("spec", "volumes", index), message, "for example persistentVolumeClaim: {claimName: data}")
+        elif not isinstance(volume[sources[0]], dict):
+            path = ("spec", "volumes", index, sources[0])
+            yield invalid(path, "expected a mapping (key: value)", f"{bare(sources[0])}: {{}} where it has no settings")
+
+
+def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
+    """What is mounted is there."""
+    names = [str(volume.get("name")) for volume in job.spec.volumes]
+    for index, mount in enumerate(job.spec.volume_mounts):
+        name, path = mount.get("name"), ("spec", "volumeMounts", index, "name")
+        if not isinstance(name, str):
+            yield required(path, "a mount names its volume", f"one of {', '.join(map(bare, names))}" if names else "")
+        elif name not in names:
+            only = f", only {', '.join(map(bare, names))}" if names else ""
+            yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
+
+
+def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
+    """Where it is mounted is free."""
+    seen: dict[str, int] = {}
+    for index, mount in enumerate(job.spec.volume_mounts):
+        where, path = mount.get("mountPath"), ("spec", "volumeMounts", index, "mountPath")
+        if not isinstance(where, str) or not where:
+            yield required(path, "a mount needs a mountPath", "mountPath: /data, say")
+            continue
+        place = where.rstrip("/") or "/"
+        if not where.startswith("/") or ":" in where:
+            yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
+        else:
+            yield from _reserved(job, path, place)
+            if seen.setdefault(place, index) != index:
+                yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
+
+
+def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
+    """Places that k8sel or an operator mounts something at."""
+    mpi = job.spec.launcher == "mpirun"
+    taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "it would hide the whole image"}
+    if job.spec.shared_memory is not None:
+        taken["/dev/shm"] = "sharedMemory is mounted there"
+    if mpi:
+        taken["/etc/mpi"] = "the operator mounts the list of hosts there"
+        taken[str(job.spec.mpi.ssh_auth_mount_path).rstrip("/")] = "the operator mounts the ssh keys there"
+    for other, reason in taken.items():
+        if place == other or (other != "/" and place.startswith(f"{other}/")):
+            yield forbidden(path, reason, "another mountPath")
+
+
+def resource_names(job: JobFile, door: str) -> Iterator[Problem]:
+    """Resources that Kubernetes has, or that a plugin's domain has."""
+    for name in job.spec.resources:
+        path = ("spec", "resources", name)
+        if name in NATIVE or name.startswith("hugepages-"):
+            continue
+        domain, slash, rest = name.partition("/")
+        if not slash:
+            yield not_supported(path, name, (*NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
+        elif not re.fullmatch(SUBDOMAIN, domain) or not re.fullmatch(LABEL_NAME, rest):
+            yield invalid(
+                path, f"{quote(name)} is not a resource's name", "for example rdma/hca, vendor.example/device"
+            )
+
+
+def _resource_hint(name: str) -> str:
+    return "accelerator.count asks for devices" if name.lower() in ("gpu", "gpus", *ROWS) else ""
+
+
+def devices_are_the_accelerators(job: JobFile, door: str) -> Iterator[Problem]:
+    """Devices are asked for in one place."""
+    patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
+    own = job.spec.accelerator.resource
+    for name in job.spec.resources:
+        if name == own or (name not in NATIVE and any(re.fullmatch(pattern, name) for pattern in patterns)):
+            message = "devices are asked for by accelerator"
+            yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
+
+
+def quantities(job: JobFile, door: str) -> Iterator[Problem]:
+    """Amounts that Kubernetes can read."""
+    amounts: dict[FieldPath, Any] = {("spec", "resources", name): value for name, value in job.spec.resources.items()}
+    if job.spec.shared_memory is not None:
+        amounts["spec", "sharedMemory"] = job.spec.shared_memory
+    if job.spec.accelerator.memory is not None:
+        amounts["spec", "accelerator", "memory"] = job.spec.accelerator.memory
+    for path, value in amounts.items():
+        number, written = amount(value), text(value)
+        if number is None:
+            yield invalid(path, f"{quote(written)} is not a quantity: {QUANTITY_RULE}", _unit_hint(written))
+        elif number <= 0:
+            yield invalid(path, f"{written} is not more than 0", "leave it out, or ask for some")
+        elif not is_whole(number) and "/" in str(path[-1]):
+            yield invalid(path, f"{written} of a plugin's resource: only whole ones are given", "a whole number")
+
+
+def _unit_hint(written: str) -> str:
+    """The unit that was probably meant: ``16GB`` is 16G, ``16gi`` is 16Gi."""
+    match = re.fullmatch(r"([0-9.]+)\s*([kmgtp])(i?)b?", written.lower())
+    if not match:
+        return ""
+    letter = match[2] if match[2] == "k" and not match[3] else match[2].upper()
+    return f"{match[1]}{letter}{match[3]}"
+
+
+def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun keeps each process's error file below /tmp."""
+    places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
+    if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
+        path = ("spec", "securityContext", "readOnlyRootFilesystem")
+        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
+
+
+RULES: tuple[Rule, ...] = (
+    volumes_are_named,
+    volumes_have_a_source,
+    mounts_have_a_volume,
+    mounts_have_a_place,
+    resource_names,
+    devices_are_the_accelerators,
+    quantities,
+    somewhere_to_write,
+)

@@ -1,0 +1,98 @@
+"""The commented job file that `k8sel init` writes. Pure text; every launcher with every accelerator is valid."""
+
+from __future__ import annotations
+
+from k8sel.errors import FieldPath, SpecError
+from k8sel.facts.accelerators import ROWS, Row
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.jobfile.spec import API_VERSION, KIND
+from k8sel.wording import did_you_mean, not_supported
+
+_HEAD = f"""\
+# A k8sel job file. Check it with `k8sel plan`, try it here with `k8sel run`, start it with `k8sel apply`.
+apiVersion: {API_VERSION}
+kind: {KIND}
+metadata:
+  name: train # lower-case letters, digits and '-'
+  # namespace: team-a
+spec:
+  image: registry.example/train:1 # has the program below, and its Python
+  # What runs on ONE device. Quote numbers: an unquoted 1e-3 is no text.
+  command: [python, train.py, --lr, "1e-3"]
+"""
+_TAIL = """\
+  resources: # of each node's container; requests and limits both
+    cpu: 8
+    memory: 64Gi
+  sharedMemory: 8Gi # /dev/shm; counts as memory
+  # env:
+  #   - name: LOG_LEVEL
+  #     value: info
+  # volumes:
+  #   - name: data
+  #     persistentVolumeClaim: {claimName: data}
+  # volumeMounts:
+  #   - name: data
+  #     mountPath: /data
+  # podSecurityContext: {runAsUser: 1000} # then the pods pass Pod Security's level "restricted"
+  # scheduling: {queue: team-queue} # Kueue
+  # policy: {activeDeadlineSeconds: 86400, ttlSecondsAfterFinished: 600}
+"""
+_LAUNCHERS = {
+    "torchrun": "starts one process for each device, and gives each its LOCAL_RANK and RANK",
+    "accelerate": "starts one process for each device, by `accelerate launch`",
+    "deepspeed": "starts one process for each device, by torchrun, which keeps the devices' order",
+    "mpirun": "starts one process for each device, over ssh: the image needs an MPI and sshd",
+    "python": "starts the command once on each node",
+}
+
+
+def starter(launcher: str, accelerator: str) -> str:
+    """The file for ``launcher`` and a row of the accelerator table. Raises SpecError for one that is unknown."""
+    problems = [
+        not_supported(path, name, allowed, did_you_mean(name, allowed))
+        for path, name, allowed in _choices(launcher, accelerator)
+        if name not in allowed
+    ]
+    if problems:
+        raise SpecError(problems)
+    row = ROWS[accelerator]
+    return _HEAD + _launch(launcher) + "".join(_accelerator(row)) + _TAIL
+
+
+def _choices(launcher: str, accelerator: str) -> list[tuple[FieldPath, str, tuple[str, ...]]]:
+    return [(("--launcher",), launcher, tuple(LAUNCHERS)), (("--accelerator",), accelerator, tuple(ROWS))]
+
+
+def _launch(launcher: str) -> str:
+    text = f"  launcher: {launcher} # {_LAUNCHERS[launcher]}\n  nodes: 1 # pods that compute\n"
+    if launcher == "mpirun":
+        text += "  mpi:\n    implementation: OpenMPI # or Intel, MPICH: what the image has\n"
+        text += "    # binding: socket # what each process is bound to; or numa, core, none\n"
+    return text
+
+
+def _accelerator(row: Row) -> list[str]:
+    """The part about devices: what this row knows."""
+    where = "" if row.in_container else "; for `k8sel run` alone, since no container can have it"
+    lines = [f"  accelerator:\n    type: {row.name} # {row.title}{where}\n"]
+    if row.is_device:
+        lines += [
+            "    count: 1 # devices that each node is asked for\n",
+            f"    # devices: {_devices(row)} # those that the processes use; count has to be 3 or more then\n",
+        ]
+    if row.resource_name:
+        lines += [f"    # resource: {row.resource_name} # or another name that the cluster has for them\n"]
+    if row.product_label:
+        lines += [f"    # product: [NAME] # values of the nodes' label {row.product_label}\n"]
+    if row.is_device:
+        lines += ["    # memory: 40Gi # that each device must have, at least\n"]
+    if not row.is_device:
+        lines += ["  # cpu: {threadsPerProcess: 4} # default: counted where it runs\n"]
+    return lines
+
+
+def _devices(row: Row) -> str:
+    if row.mask_value == "range":  # no gap
+        return "[1, 2]"
+    return "[2, 0]" if row.mask_ordered else "[0, 2]"

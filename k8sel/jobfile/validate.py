@@ -1,0 +1,57 @@
+"""The rules, all of them: a defaulted job and its door to the problems it has. Raises nothing, changes nothing.
+
+Warnings are problems of kind WARNING; they stop nothing.
+"""
+
+from __future__ import annotations
+
+from k8sel.errors import Kind, Problem, SpecError
+from k8sel.jobfile.rules import (
+    backend,
+    conflicts,
+    devices,
+    docker,
+    env,
+    launch,
+    names,
+    namespace,
+    pod,
+    shapes,
+)
+from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.spec import JobFile
+from k8sel.wording import not_supported
+
+RULES: tuple[Rule, ...] = (
+    *devices.RULES,
+    *conflicts.RULES,
+    *launch.RULES,
+    *backend.RULES,
+    *names.RULES,
+    *env.RULES,
+    *pod.RULES,
+    *shapes.RULES,
+    *docker.RULES,
+)
+
+
+def validate(job: JobFile, door: str = "kubernetes") -> list[Problem]:
+    """What is wrong or risky in a defaulted ``job`` that goes through ``door``: kubernetes, docker or run."""
+    return [problem for rule in RULES for problem in rule(job, door)]
+
+
+def namespace_policy(job: JobFile, level: str) -> list[Problem]:
+    """What a namespace of this Pod Security level refuses of a defaulted ``job``: restricted, baseline, privileged."""
+    if level not in namespace.LEVELS:
+        raise SpecError([not_supported((), level, namespace.LEVELS, "--namespace-policy restricted")])
+    return [problem for check in namespace.LEVELS[level] for problem in check(job)]
+
+
+def errors(problems: list[Problem]) -> list[Problem]:
+    """Those that stop a job."""
+    return [problem for problem in problems if problem.kind is not Kind.WARNING]
+
+
+def warnings(problems: list[Problem]) -> list[Problem]:
+    """Those that stop nothing."""
+    return [problem for problem in problems if problem.kind is Kind.WARNING]

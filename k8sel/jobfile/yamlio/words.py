@@ -1,0 +1,67 @@
+"""How what is wrong with a YAML text is said, and where. Pure; reads nothing."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.jobfile.yamlio.scalars import Scalar
+
+_LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"  # YAML 1.1's
+
+
+def place_after(before: str) -> tuple[int, int]:
+    """Line and column of what follows ``before``."""
+    lines = re.split(_LINE_BREAK, before)
+    return len(lines), len(lines[-1]) + 1
+
+
+def error(file: str, place: tuple[int, int], message: str, hint: str = "") -> SpecError:
+    """One thing that is wrong with the text itself, at line and column ``place``."""
+    location = Location(file=file, line=place[0], column=place[1])
+    return SpecError([Problem(kind=Kind.SYNTAX, path=(), message=message, hint=hint, location=location)])
+
+
+def json_type(data: object) -> str:
+    """JSON's word for what ``data`` is."""
+    names = {dict: "mapping", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(data), "null")
+
+
+def json_value(data: Scalar) -> str:
+    """A scalar that is no string, in words."""
+    if data is None:
+        return "null"
+    return str(data).lower() if isinstance(data, bool) else f"the number {data}"
+
+
+_HINTS = {
+    "mapping values are not allowed in this context": 'a text with ": " in it needs quotes, and keys of one mapping '
+    "start in the same column",
+    "did not find expected key": "keys of one mapping start in the same column, and each bracket closes once",
+    "did not find expected '-' indicator": "items of one list start in the same column",
+    "could not find expected ':'": "a key is followed by a colon and a space",
+}
+
+
+def syntax(wrong: yaml.YAMLError, file: str, text: str) -> Problem:
+    """The parser's complaint, with its place and a way out."""
+    mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
+    place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    message = str(getattr(wrong, "problem", None) or wrong).splitlines()[0]
+    hint = _HINTS.get(message, "")
+    if "cannot start any token" in message:
+        message, hint = _bad_start(text, place)
+    elif (context := getattr(wrong, "context", None)) and not hint:
+        message = f"{message} {context}"
+    return error(file, place, message, hint).problems[0]
+
+
+def _bad_start(text: str, place: tuple[int, int]) -> tuple[str, str]:
+    lines = re.split(_LINE_BREAK, text)
+    character = (lines[place[0] - 1] if place[0] <= len(lines) else "")[place[1] - 1 : place[1]]
+    if character == "\t":
+        return "a tab cannot indent YAML", "use spaces"
+    return f"nothing can start with the character {character}", "put the text in quotes"

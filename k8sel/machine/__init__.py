@@ -1,0 +1,1 @@
+"""This machine: its hardware, and a plan as its processes or containers."""

@@ -1,0 +1,1 @@
+"""A plan as containers of this machine. The only importer of docker."""

@@ -1,0 +1,138 @@
+"""What is wasted or risky in a valid job: said by `k8sel plan`, and no reason to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import UNSET
+
+from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.jobfile.spec import Spec
+from k8sel.planning.env import of_its_pod
+from k8sel.planning.plan import Devices
+
+Rule = Callable[[Spec, Devices], Iterator[Problem]]
+
+
+def warnings(spec: Spec, devices: Devices, door: str) -> tuple[Problem, ...]:
+    """All of them, for a defaulted ``spec``."""
+    rules = RULES + DOOR_RULES.get(door, ())
+    return tuple(problem for rule in rules for problem in rule(spec, devices))
+
+
+def _warning(path: FieldPath, message: str, hint: str) -> Problem:
+    return Problem(kind=Kind.WARNING, path=("spec", *path), message=message, hint=hint)
+
+
+def _idle_devices(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    idle = sorted(set(range(devices.count)) - set(devices.positions))
+    if devices.resource_name and idle:
+        yield _warning(
+            ("accelerator", "devices"),
+            f"each node asks for {devices.count} devices and leaves {_listed(idle)} unused",
+            "a device plugin gives a number of devices, not chosen ones: count from 0 without gaps",
+        )
+
+
+def _idle_processes(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    processes, held = spec.processes_per_node or 1, len(devices.positions)
+    if LAUNCHERS[spec.launcher].per_device and processes < held and spec.accelerator.isolation == "node":
+        yield _warning(
+            ("processesPerNode",),
+            f"{processes} of {held} devices of a node have a process",
+            f"{held}, or isolation: process where one process drives several devices",
+        )
+
+
+def _through_torchrun(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    if spec.launcher == "deepspeed":
+        yield _warning(
+            ("launcher",),
+            "deepspeed is started through torchrun: its own launcher sorts and renumbers devices",
+            "the script reads LOCAL_RANK from its environment; it gets no --local_rank",
+        )
+    if spec.launcher == "accelerate" and not devices.positions:
+        yield _warning(
+            ("launcher",),
+            "accelerate without devices is started through torchrun: accelerate launch --cpu starts one process only",
+            "ACCELERATE_USE_CPU=true is set; nothing else changes",
+        )
+
+
+def _unchecked(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    if spec.entrypoint.mode == "none":
+        yield _warning(
+            ("entrypoint", "mode"),
+            "nothing is checked, and the mask counts the devices as the container finds them",
+            "configMap, or image",
+        )
+    elif spec.entrypoint.check == "off":
+        yield _warning(("entrypoint", "check"), "nothing is compared before training starts", "enforce, or warn")
+
+
+def _shared_memory(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    if spec.shared_memory is None and (spec.processes_per_node or 1) > 1:
+        yield _warning(
+            ("sharedMemory",),
+            f"{spec.processes_per_node} processes on a node share a /dev/shm of 64 MiB, the runtime's default",
+            "sharedMemory: 8Gi, say; it counts as memory",
+        )
+
+
+def _cpu_number(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    if not devices.positions and "cpu" not in spec.resources:
+        yield _warning(
+            ("resources",),
+            "a CPU job without a number of CPUs shares the node's with every other pod",
+            'resources: {cpu: "8"}, say',
+        )
+
+
+def _uncounted(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    if spec.accelerator.allocation == "host" and devices.positions:
+        yield _warning(
+            ("accelerator", "allocation"),
+            "the scheduler does not count these devices, so another pod may get the same ones",
+            "devicePlugin, or a node that runs nothing else",
+        )
+
+
+def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    """The entrypoint reads it in each rank's own container; nothing else does."""
+    alone = spec.launcher == "mpirun" and spec.entrypoint.mode == "none"
+    for number, variable in enumerate(spec.env if alone else ()):
+        if variable.value_from is not UNSET and of_its_pod(variable):
+            yield _warning(
+                ("env", number, "valueFrom"),
+                f"the ranks get {variable.name} as it is in the launcher's pod, not in their own",
+                "mode: configMap, or have the program find it out",
+            )
+
+
+def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
+    """training-operator's ExitCode and a batch Job's backoffLimit, which know nothing of a check."""
+    if not spec.policy.backoff_limit:
+        return
+    path = ("policy", "backoffLimit")
+    if spec.target == "MPIJob":
+        yield _warning(path, "the launcher is started again after any failure, a failed check too", "0")
+        return
+    final, way = ("a Python error", "launcher: torchrun, and ") if spec.launcher == "python" else ("torchrun", "")
+    message = f"pods are started again only after a status of 128 or more, and {final} ends with 1"
+    yield _warning(path, message, f"{way}maxRestarts restarts the processes")
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)
+CLUSTER_RULES: tuple[Rule, ...] = (
+    _shared_memory,
+    _cpu_number,
+    _uncounted,
+    _launchers_value,
+    _retries,
+)
+DOOR_RULES = {"kubernetes": CLUSTER_RULES, "docker": (_shared_memory,)}

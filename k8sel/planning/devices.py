@@ -1,0 +1,125 @@
+"""Which devices a node asks for, which enter its container, and which each rank sees. No vendor is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from k8sel.entrypoint.tables import BY_NUMBER
+from k8sel.facts import accelerators
+from k8sel.facts.accelerators import Row
+from k8sel.jobfile.quantity import whole
+from k8sel.jobfile.spec import Accelerator
+from k8sel.planning.plan import Devices, Fragment, Rank
+
+
+def plan(accelerator: Accelerator, door: str) -> Devices:
+    """One node's devices, of a defaulted ``accelerator``, where ``door`` starts the job."""
+    row = accelerators.by_name(accelerator.type)
+    if not row.is_device or not accelerator.devices:
+        return _none(row)
+    if door == "run":
+        return _some(accelerator, row, positions=accelerator.devices)
+    if door == "docker" or accelerator.allocation == "host":
+        return _host(accelerator, row)
+    return _plugin(accelerator, row)
+
+
+def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
+    """The processes of the node whose first rank is ``first``."""
+    shares = [_share(devices.positions, processes, local, isolation) for local in range(processes)]
+    return tuple(
+        Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
+        for local, seen in enumerate(shares)
+    )
+
+
+def exactly(devices: Devices, door: str) -> int | None:
+    """The number of devices a node must hold; None where it may hold more than the job uses."""
+    return None if door == "run" or not devices.positions else devices.count
+
+
+def _none(row: Row) -> Devices:
+    rows = accelerators.ROWS.values()
+    exposure = {name: value for each in rows for name, value in each.exposure_hide.items()}
+    mask = {name: value for each in rows for name, value in each.mask_hide.items()}
+    return Devices(
+        type=row.name,
+        resource_name=None,
+        count=0,
+        exposed=(),
+        exposure_env=exposure,
+        hide_env=accelerators.hide_env(),
+        positions=(),
+        mask_env=mask,
+        product=(),
+        product_label=None,
+        memory=None,
+        memory_label=None,
+        tolerations=(),
+    )
+
+
+def _plugin(accelerator: Accelerator, row: Row) -> Devices:
+    resource = accelerator.resource or row.resource_name
+    positions = accelerator.devices or ()
+    held = _some(accelerator, row, positions=positions)
+    return replace(held, resource_name=resource, count=accelerator.count or 0)
+
+
+def _host(accelerator: Accelerator, row: Row) -> Devices:
+    exposed = sorted(accelerator.devices or ())
+    positions = tuple(exposed.index(device) for device in accelerator.devices or ())
+    held = _some(accelerator, row, positions=positions)
+    return replace(held, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
+
+
+def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:
+    """The variable that brings these of the host's devices into a container, where the row has one."""
+    return {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
+
+
+def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
+    """What holds however the devices come into the container."""
+    return Devices(
+        type=row.name,
+        resource_name=None,
+        count=len(positions),
+        exposed=(),
+        exposure_env={},
+        hide_env=accelerators.hide_env(),
+        positions=positions,
+        mask_env=_mask(row, positions, accelerator.order or "pci"),
+        product=accelerator.product,
+        product_label=row.product_label,
+        memory=whole(accelerator.memory),
+        memory_label=row.memory_label,
+        tolerations=_tolerations(accelerator.resource or row.resource_name),
+    )
+
+
+def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]:
+    """By position; nothing where a mask holds what only a look at the devices can say."""
+    if row.mask_value in BY_NUMBER:
+        return {}
+    listed = positions if row.mask_ordered else tuple(sorted(positions))
+    return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
+
+
+def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
+    """Nodes with such devices are often tainted by the resource's name."""
+    return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
+
+
+def _share(positions: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
+    if isolation == "node" or not positions:
+        return positions
+    size = len(positions) // processes
+    return positions[local_rank * size : (local_rank + 1) * size]
+
+
+def _driven(seen: tuple[int, ...], local_rank: int, isolation: str) -> int | None:
+    if not seen:
+        return None
+    return seen[0] if isolation == "process" else seen[local_rank] if local_rank < len(seen) else None

@@ -1,0 +1,118 @@
+"""The launchers' command lines around the user's own. Pure; what is in front of them is ``entry``'s.
+
+On Kubernetes, torchrun reads all but the number of processes from the operator's PET_ variables; a flag would beat
+them. On one machine (door ``run``) there is no operator, so the group is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from k8sel.jobfile.spec import Spec
+from k8sel.planning import mpi
+from k8sel.planning.env import reference
+from k8sel.planning.plan import Argv
+
+FOLDER = "/k8sel"  # where the entrypoint is mounted
+BUILT_IN = "k8sel-entrypoint"
+
+
+def entry(spec: Spec, door: str, mode: str = "") -> Argv:
+    """The words that start the entrypoint in ``mode`` (default: node); () where the job goes without it."""
+    if spec.entrypoint.mode == "none":
+        return ()
+    built_in = door == "run" or spec.entrypoint.mode == "image"
+    program = (BUILT_IN,) if built_in else ("/bin/sh", f"{FOLDER}/entrypoint")
+    return (*program, mode) if mode else program
+
+
+def before(spec: Spec, door: str, mode: str = "") -> Argv:
+    """The same in front of a command."""
+    words = entry(spec, door, mode)
+    return (*words, "--") if words else ()
+
+
+def launch(spec: Spec, door: str, settled: Mapping[str, str]) -> Argv:
+    """The launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
+    if spec.launcher == "python":
+        return spec.command
+    if spec.launcher == "mpirun":
+        return mpi.launch(spec, door, before(spec, door, "rank"), settled)
+    command = before(spec, door, "rank") + spec.command if spec.accelerator.isolation == "process" else spec.command
+    if through_torchrun(spec):
+        return _torchrun(spec, door, command)
+    return _accelerate(spec, door, command)
+
+
+def through_torchrun(spec: Spec) -> bool:
+    """Whether torchrun starts the processes.
+
+    deepspeed's own launcher sorts and renumbers devices; accelerate's ``--cpu`` starts one process only.
+    """
+    return spec.launcher in ("torchrun", "deepspeed") or (
+        spec.launcher == "accelerate" and not spec.accelerator.devices
+    )
+
+
+def _torchrun(spec: Spec, door: str, command: Argv) -> Argv:
+    group = ("--standalone",) if door == "run" else ()
+    processes = ("--nproc-per-node", str(spec.processes_per_node))
+    return (
+        "torchrun",
+        *group,
+        *processes,
+        *_restarts(spec, "--max-restarts"),
+        *_script(_plain(command), "--no-python"),
+    )
+
+
+def _accelerate(spec: Spec, door: str, command: Argv) -> Argv:
+    """Every number is written, or accelerate takes it from PET_ variables, from a file in the image, or by counting."""
+    nodes, processes = spec.nodes or 1, spec.processes_per_node or 1
+    local = door == "run"
+    total = nodes * processes
+    return (
+        *("accelerate", "launch"),
+        *(("--multi_gpu",) if total > 1 else ()),  # means any accelerator; refused for one process
+        *("--num_processes", str(total)),  # of all nodes together
+        *("--num_machines", str(nodes)),
+        *("--machine_rank", "0" if local else reference("PET_NODE_RANK")),
+        *("--main_process_ip", "127.0.0.1" if local else reference("PET_MASTER_ADDR")),
+        *("--main_process_port", "0" if local else reference("PET_MASTER_PORT")),
+        *("--rdzv_backend", "static", "--same_network"),
+        *("--gpu_ids", "all"),  # leaves the mask alone
+        *_restarts(spec, "--max_restarts"),
+        *_script(_plain(command) if total > 1 else command, "--no_python"),  # one is started without an agent
+    )
+
+
+def _restarts(spec: Spec, flag: str) -> Argv:
+    return (flag, str(spec.policy.max_restarts)) if spec.policy.max_restarts else ()
+
+
+def _script(command: Argv, no_python: str) -> Argv:
+    """``command`` as torchrun and accelerate want it: a script, a module, or any other program."""
+    program, *arguments = command
+    if program in ("python", "python3") and arguments:
+        if not arguments[0].startswith("-"):
+            return _positional(arguments)
+        if arguments[0] == "-m" and len(arguments) > 1:
+            return ("-m", *_positional(arguments[1:]))
+    return (no_python, *_positional(list(command)))
+
+
+def _plain(command: Argv) -> Argv:
+    """``command`` such that torch's agent leaves it alone: it fills in ``${local_rank}``, and reads ``$$`` as ``$``.
+
+    Not in the program's own name:
+    https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
+    """
+    program, *arguments = command
+    read = ("$$", "$local_rank", "${local_rank}")
+    return (program, *(word.replace("$", "$$") if any(map(word.__contains__, read)) else word for word in arguments))
+
+
+def _positional(words: list[str]) -> Argv:
+    """``words`` behind argparse, which drops a ``--`` right after the first."""
+    head, *tail = words
+    return (head, "--", *tail) if tail[:1] == ["--"] else (head, *tail)

@@ -1,0 +1,136 @@
+"""MPI: mpirun's command line, and how it reaches the nodes over ssh.
+
+What travels with the command: a node's own variables do not reach the processes that sshd starts there, and the
+operator overwrites the variables that would carry ssh's options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
+from k8sel.facts.launchers import MPIS, Mpi
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.defaults import is_root
+from k8sel.jobfile.spec import Spec
+from k8sel.planning import pod
+from k8sel.planning.env import of_its_pod
+from k8sel.planning.plan import Argv, Devices, MpiPlan
+
+MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel gives out by itself
+# Of every rank, beside what the job file says. Unbuffered as under a PyTorchJob: hydra's pipes hold lines back.
+CONSTANTS = {"MASTER_PORT": MASTER_PORT, "PYTHONUNBUFFERED": "1"}
+
+# $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks. The rest of
+# the container's environment is for the ranks' entrypoint, in a file that is the user's alone: values may be secrets.
+KEPT = "/dev/shm/k8sel.environ"  # can be written in any container, and is gone with the pod
+SSHD = (
+    f"mkdir -p -m 0755 /run/sshd 2>/dev/null; (umask 077; cat /proc/self/environ > {KEPT}) 2>/dev/null;"
+    ' exec /usr/sbin/sshd "$@"'
+    f' -o "SetEnv=PATH=$PATH${{LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}} {ENVIRON}={KEPT}"'
+)
+SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")
+# Of the nodes' sshd; no text of the job file is shell text.
+SSHD_OPTIONS = (
+    "Port={port}",
+    "HostKey={path}/id_rsa",
+    "AuthorizedKeysFile={path}/authorized_keys",
+    "StrictModes=no",  # a Secret's files belong to root
+    "UsePAM=no",
+    "PidFile=none",
+    "PasswordAuthentication=no",
+    "PermitRootLogin=prohibit-password",
+)
+# Of the client: the keys are the operator's and new for each job, so there is no host to know beforehand.
+SSH_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
+# mpi-operator's own images give the sshd file this one: without it in the container, it cannot even be started.
+CAPABILITIES = ("NET_BIND_SERVICE",)
+ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # to separate what runs before the login
+
+
+def plan(spec: Spec, devices: Devices) -> MpiPlan:
+    """What the target needs to know of MPI."""
+    return MpiPlan(
+        implementation=str(spec.mpi.implementation),
+        binding=spec.mpi.binding,
+        slots_per_worker=spec.processes_per_node or 1,
+        ssh_port=spec.mpi.ssh_port or 0,
+        ssh_auth_mount_path=str(spec.mpi.ssh_auth_mount_path),
+        sshd=_sshd(spec),
+        launcher_pod=pod.launcher_pod(spec, devices),
+        launcher_container=pod.launcher_container(spec),
+    )
+
+
+def capabilities(spec: Spec) -> tuple[str, ...]:
+    """That a node's sshd needs."""
+    if spec.launcher != "mpirun":
+        return ()
+    return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
+
+
+def launch(spec: Spec, door: str, rank: Argv, settled: Mapping[str, str]) -> Argv:
+    """mpirun for all ranks, each with ``rank`` in front of the user's command."""
+    binding = spec.mpi.binding or ""
+    return (*_mpirun(spec, door, spec.processes_per_node or 1, binding, settled), *rank, *spec.command)
+
+
+def probe(spec: Spec, check: Argv) -> Argv:
+    """mpirun for one ``check`` on each node."""
+    return (*_mpirun(spec, "kubernetes", 1, "", {}), *check)
+
+
+def _mpirun(spec: Spec, door: str, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
+    mpi = MPIS[str(spec.mpi.implementation)]
+    nodes = spec.nodes or 1
+    return (
+        *(_ssh_env(mpi, spec) if door == "kubernetes" else ()),
+        mpi.program,
+        *mpi.root_flags,
+        *_hosts(mpi, door, per_node),
+        *(mpi.count, str(nodes * per_node)),
+        *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
+        *(_ssh_flag(mpi, spec) if door == "kubernetes" else ()),
+        *_exports(mpi, spec, door),
+        *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
+    )
+
+
+def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
+    return tuple(word.format(slots=slots) for word in mpi.local) if door != "kubernetes" else mpi.hostfile
+
+
+def _cores(spec: Spec) -> int:
+    """Those of one process: its threads compute, and oneCCL's workers have their own."""
+    return (spec.cpu.threads_per_process or 1) + (spec.ccl.workers or 0)
+
+
+def _exports(mpi: Mpi, spec: Spec, door: str) -> Argv:
+    """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
+    entrypoint = spec.entrypoint.mode != "none"
+    expected = (VARIABLE,) if entrypoint else ()
+    own = (*expected, "MASTER_ADDR", *CONSTANTS, *oneccl.variables(spec))
+    left = door == "kubernetes" and entrypoint
+    names = dict.fromkeys((*own, *(each.name for each in spec.env if not (left and of_its_pod(each)))))
+    if mpi.export_list:
+        return (mpi.export, ",".join(names))
+    return tuple(word for name in names for word in (mpi.export, name))
+
+
+def _ssh_flag(mpi: Mpi, spec: Spec) -> Argv:
+    return (*mpi.ssh_flag, _ssh_options(spec)) if mpi.ssh_flag else ()
+
+
+def _ssh_env(mpi: Mpi, spec: Spec) -> Argv:
+    return ("env", *(f"{name}={_ssh_options(spec)}" for name in mpi.ssh_env)) if mpi.ssh_env else ()
+
+
+def _ssh_options(spec: Spec) -> str:
+    options = " ".join(f"-o {option}" for option in SSH_OPTIONS)
+    return f"-p {spec.mpi.ssh_port} -i {spec.mpi.ssh_auth_mount_path}/id_rsa {options}"
+
+
+def _sshd(spec: Spec) -> Argv:
+    """The nodes' command: needs nothing of the image but /usr/sbin/sshd."""
+    options = [option.format(port=spec.mpi.ssh_port, path=spec.mpi.ssh_auth_mount_path) for option in SSHD_OPTIONS]
+    return (*SSHD_START, *(word for option in options for word in ("-o", option)))

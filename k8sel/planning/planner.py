@@ -1,0 +1,114 @@
+"""Every decision, made once: a valid, defaulted job file and the table's rows become a JobPlan.
+
+No I/O, no clock, no randomness, no vendor names.
+"""
+
+from __future__ import annotations
+
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.facts import names
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.quantity import whole
+from k8sel.jobfile.spec import JobFile, Spec
+from k8sel.planning import advice, devices, env, launch, mpi, pod
+from k8sel.planning.plan import Devices, Fragment, JobPlan, Node
+
+
+def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
+    """``job``, decided. It has to be defaulted for the same ``door``, and valid."""
+    spec, name = job.spec, job.metadata.name
+    held = devices.plan(spec.accelerator, door)
+    started = launch.launch(spec, door, _settled(spec, held))
+    gate = "gate" if spec.launcher == "mpirun" and door == "kubernetes" else ""
+    return JobPlan(
+        name=name,
+        namespace=job.metadata.namespace,
+        labels=_labels(job),
+        annotations={**job.metadata.annotations, names.ANNOTATION_JOB_FILE: sha256},
+        target=spec.target or "PyTorchJob",
+        launcher=spec.launcher,
+        image=spec.image or "",
+        nodes=_nodes(spec, name, held, door),
+        processes_per_node=spec.processes_per_node or 1,
+        devices=held,
+        expectation=_expectation(job, held, sha256, door),
+        entrypoint_mode=spec.entrypoint.mode or "configMap",
+        launch=started,
+        command=launch.before(spec, door, gate) + started,
+        env=_env(spec, name, held, door),
+        oneccl=tuple(oneccl.variables(spec)),
+        mpi=mpi.plan(spec, held) if spec.launcher == "mpirun" else None,
+        pod=pod.pod(spec, held),
+        container=pod.container(spec, held, mpi.capabilities(spec)),
+        shared_memory=pod.quantity(spec.shared_memory),
+        queue=spec.scheduling.queue,
+        priority_class_name=spec.scheduling.priority_class_name,
+        gang=spec.scheduling.gang,
+        scheduler_name=spec.scheduling.scheduler_name,
+        max_restarts=spec.policy.max_restarts or 0,
+        backoff_limit=spec.policy.backoff_limit or 0,
+        active_deadline_seconds=spec.policy.active_deadline_seconds,
+        ttl_seconds_after_finished=spec.policy.ttl_seconds_after_finished,
+        clean_pod_policy=spec.policy.clean_pod_policy or "Running",
+        warnings=advice.warnings(spec, held, door),
+    )
+
+
+def _labels(job: JobFile) -> dict[str, str]:
+    own = {names.LABEL_MANAGED_BY: names.MANAGER, names.LABEL_JOB: job.metadata.name}
+    return {**job.metadata.labels, **own}
+
+
+def _nodes(spec: Spec, job: str, held: Devices, door: str) -> tuple[Node, ...]:
+    count, processes = spec.nodes or 1, spec.processes_per_node or 1
+    called = ("localhost",) * count if door == "run" else names.nodes(job, spec.target, count)
+    isolation = spec.accelerator.isolation or "node"
+    return tuple(
+        Node(name=name, node_rank=index, ranks=devices.ranks(held, processes, isolation, index * processes))
+        for index, name in enumerate(called)
+    )
+
+
+def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expectation:
+    spec = job.spec
+    gated = spec.launcher == "mpirun" and door == "kubernetes" and spec.entrypoint.mode != "none"
+    return Expectation(
+        accelerator=held.type,
+        devices=held.positions,
+        count=devices.exactly(held, door),
+        order=spec.accelerator.order or "pci",
+        product=held.product,
+        memory=held.memory,
+        shared_memory=None if door == "run" else whole(spec.shared_memory),  # there, /dev/shm is the machine's own
+        isolation=spec.accelerator.isolation or "node",
+        launcher=spec.launcher,
+        mpi=str(spec.mpi.implementation) if spec.launcher == "mpirun" else "",
+        backend=spec.backend or "",
+        nodes=spec.nodes or 1,
+        processes_per_node=spec.processes_per_node or 1,
+        threads_per_process=spec.cpu.threads_per_process,
+        check=spec.entrypoint.check or "enforce",
+        job=job.metadata.name,
+        job_file=sha256,
+        probe=mpi.probe(spec, launch.entry(spec, door, "check")) if gated else (),
+    )
+
+
+def _settled(spec: Spec, held: Devices) -> dict[str, str]:
+    """What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none."""
+    bare = spec.entrypoint.mode == "none"
+    threads = {"OMP_NUM_THREADS": str(spec.cpu.threads_per_process)} if bare and spec.cpu.threads_per_process else {}
+    return {**held.mask_env, **threads} if bare or not held.positions else {}
+
+
+def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]:
+    constants = {**held.exposure_env, **_settled(spec, held)}
+    if spec.launcher == "mpirun":
+        constants |= {"MASTER_ADDR": _master(job, door), **mpi.CONSTANTS}
+    if spec.launcher == "accelerate" and launch.through_torchrun(spec):
+        constants["ACCELERATE_USE_CPU"] = "true"
+    return env.merge(env.constants(constants | oneccl.variables(spec)), env.entries(spec.env))
+
+
+def _master(job: str, door: str) -> str:
+    return "127.0.0.1" if door != "kubernetes" else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"

@@ -1,0 +1,1 @@
+"""Receipts: what each start wrote in the logs, collected and compared."""

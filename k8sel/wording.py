@@ -1,0 +1,92 @@
+"""Words for values and problems, shared by every room: quoting, nearest words, and the constructors of problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from k8sel.errors import FieldPath, Kind, Problem
+
+
+def invalid(path: FieldPath, message: str, hint: str = "") -> Problem:
+    """A value that does not fit."""
+    return Problem(kind=Kind.INVALID, path=path, message=message, hint=hint)
+
+
+def forbidden(path: FieldPath, message: str, hint: str = "") -> Problem:
+    """Something that may not be said here."""
+    return Problem(kind=Kind.FORBIDDEN, path=path, message=message, hint=hint)
+
+
+def required(path: FieldPath, message: str, hint: str = "") -> Problem:
+    """Something that has to be said here."""
+    return Problem(kind=Kind.REQUIRED, path=path, message=message, hint=hint)
+
+
+def duplicate(path: FieldPath, message: str, hint: str = "") -> Problem:
+    """Something that is said twice."""
+    return Problem(kind=Kind.DUPLICATE, path=path, message=message, hint=hint)
+
+
+def warning(path: FieldPath, message: str, hint: str = "") -> Problem:
+    """Something that works, and probably not as meant."""
+    return Problem(kind=Kind.WARNING, path=path, message=message, hint=hint)
+
+
+def not_supported(path: FieldPath, value: str, allowed: Iterable[str], hint: str = "") -> Problem:
+    """A word that is not one of ``allowed``."""
+    names = tuple(allowed)
+    message = f"{quote(value)} is not {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
+    return Problem(kind=Kind.NOT_SUPPORTED, path=path, message=message, hint=hint)
+
+
+def quote(text: str) -> str:
+    """``text`` in quotes, short enough for one line, and with nothing in it that a terminal would obey."""
+    import json  # slow to import, and a valid job never needs it
+
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    return json.dumps(shown, ensure_ascii=not shown.isprintable())
+
+
+def bare(text: str) -> str:
+    """``text`` without quotes, where it is a short plain word."""
+    return text if text.isprintable() and 0 < len(text) <= 60 else quote(text)
+
+
+def numbers(values: Iterable[int]) -> str:
+    """As in a file: ``[2, 0]``."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def as_list(command: str) -> str:
+    """A command line as a list for the file."""
+    return f"[{', '.join(words(command))}]"
+
+
+def words(command: str) -> Iterable[str]:
+    """A command line, or numbers, as items of a YAML list."""
+    import json  # slow to import, and a valid job never needs them
+    import shlex
+
+    if re.fullmatch(r"[0-9]+([\s,]+[0-9]+)*", command):
+        return re.findall("[0-9]+", command)
+    try:
+        found = shlex.split(command)
+    except ValueError:
+        found = command.split()
+    return (word if re.fullmatch(r"[A-Za-z][A-Za-z./]+", word) else json.dumps(word) for word in found)
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """The nearest of ``allowed`` as a hint."""
+    near = nearest(word, allowed)
+    return f"did you mean {near}?" if near else ""
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """The one of ``allowed`` that ``word`` was probably meant to be."""
+    from difflib import get_close_matches  # slow to import, and a valid job never needs it
+
+    by_lower = {name.lower(): name for name in allowed}
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
