@@ -18,7 +18,7 @@ from k8sel.facts.launchers import LAUNCHERS, Launcher, Mpi
 from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.spec import Ccl
 
-PACKAGE = Path(accelerators.__file__).parent
+PACKAGE = Path(accelerators.__file__).parents[1]
 TITLES = ("title", "inContainer", "discovery", "note", "source")  # ours, not facts about the vendor's parts
 
 MODULES = sorted(
