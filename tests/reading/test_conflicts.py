@@ -74,12 +74,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 def refused(platform: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:
     """What the rules refuse of a job on a platform."""
-    whole = {
-        "image": "img",
-        "command": ["python", "x.py"],
-        "launcher": "torchrun",
-        "accelerator": {"type": "cpu"},
-    } | spec
+    least = {"image": "img", "command": ["run"], "launcher": "torchrun", "accelerator": {"type": "cpu"}}
     metadata = {"name": "train", "annotations": annotations or {}}
     job = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": metadata, "spec": least | spec}
     return [str(problem) for problem in errors(validate(default(decode(job), platform), platform))]
