@@ -55,8 +55,8 @@ CONFLICTS = msgspec.json.decode(TABLE.read_bytes(), type=tuple[Conflict, ...])
 def conflicts(job: JobFile, door: str) -> Iterator[Problem]:
     """The rows whose conditions the job meets."""
     view = _View(job, door)
-    for row in CONFLICTS:
-        if all(_meets(view, path, wanted) for path, wanted in row.when.items()):
+    for row, tests in zip(CONFLICTS, _TESTS, strict=True):
+        if all(_passes(view, *test) for test in tests):
             path, message, hint = (view.filled(words) for words in (row.path, row.message, row.hint))
             yield Problem(kind=row.kind, path=_path(path), message=message, hint=hint)
 
@@ -67,10 +67,15 @@ class _View:
     def __init__(self, job: JobFile, door: str) -> None:
         self._job = job
         self._parts: dict[str, Any] = {"on": door, "spec": job.spec, "facts": FACTS}
+        self._found: dict[str, Any] = {}
 
     def look(self, path: str) -> Any:  # noqa: ANN401  # a job file's values are of any type
         """The value at ``path``; None for what is not given."""
-        head, *keys = _split(path)
+        if path not in self._found:
+            self._found[path] = self._look(*path.split("."))
+        return self._found[path]
+
+    def _look(self, head: str, *keys: str) -> Any:  # noqa: ANN401  # as above
         if head not in self._parts:
             self._parts[head] = VIEWS[head](self._job)
         value = self._parts[head]
@@ -88,11 +93,6 @@ class _View:
 
 
 @cache
-def _split(path: str) -> tuple[str, ...]:
-    return tuple(path.split("."))
-
-
-@cache
 def _attribute(key: str) -> str:
     return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
 
@@ -101,16 +101,19 @@ def _values(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _meets(view: _View, path: str, wanted: Any) -> bool:  # noqa: ANN401  # as the table has it
-    value = view.look(path)
-    tests = wanted.items() if isinstance(wanted, dict) else (("in", wanted),)
-    return all(OPERATORS[name](value, view.look(limit) if isinstance(limit, str) else limit) for name, limit in tests)
+def _tests(row: Conflict) -> list[tuple[str, str, Any]]:
+    """The path, the operator and the operand of each test of ``row``."""
+    each = ((path, wanted if isinstance(wanted, dict) else {"in": wanted}) for path, wanted in row.when.items())
+    return [(path, name, limit) for path, tests in each for name, limit in tests.items()]
+
+
+def _passes(view: _View, path: str, name: str, limit: Any) -> bool:  # noqa: ANN401  # as the table has it
+    return OPERATORS[name](view.look(path), view.look(limit) if isinstance(limit, str) else limit)
 
 
 def _one_of(value: object, wanted: object) -> bool:
     """Whether one of the values is one of those wanted. False is not 0."""
-    allowed = [(type(each), each) for each in _values(wanted)]
-    return any((type(each), each) in allowed for each in _values(value))
+    return any(type(each) is type(one) and each == one for each in _values(value) for one in _values(wanted))
 
 
 def _given(value: object, wanted: bool) -> bool:
@@ -124,6 +127,9 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "below": lambda value, limit: (value or 0) < (limit or 0),
     "given": _given,
 }
+
+
+_TESTS = tuple(map(_tests, CONFLICTS))
 
 
 def _target(job: JobFile) -> dict[str, list[str]]:
