@@ -10,11 +10,18 @@ from msgspec import Struct
 MPI_TABLE = Path(__file__).parent / "mpi.json"
 
 
-class Launcher(Struct, frozen=True, kw_only=True):
+class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
     """How a launcher places its processes."""
 
     targets: tuple[str, ...]  # that can serve it; the first is the default
-    per_device: bool  # starts one process a device, unless told otherwise
+    per_device: bool  # starts one process for each device, unless the job file gives a number
+    uses_mpi: bool = False
+    restarts: bool = True  # starts processes again that have failed
+    starts_one: bool = False  # on each node
+    program: str | None = "torchrun"  # that starts a node's processes; None: nothing but the command
+    # Without devices, the same: accelerate's own --cpu starts one process only.
+    program_without_devices: str | None = "torchrun"
+    env_without_devices: Mapping[str, str] = MappingProxyType({})
     ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; those of mpirun are its MPI's
 
 
@@ -31,10 +38,31 @@ _ALONE = MappingProxyType(
 LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
     {
         "torchrun": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
-        "accelerate": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
-        "deepspeed": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),
-        "mpirun": Launcher(targets=("MPIJob",), per_device=True),
-        "python": Launcher(targets=("PyTorchJob",), per_device=False, ccl=_ALONE),
+        "accelerate": Launcher(
+            targets=("PyTorchJob",),
+            per_device=True,
+            program="accelerate",
+            env_without_devices=MappingProxyType({"ACCELERATE_USE_CPU": "true"}),
+            ccl=_BY_AGENT,
+        ),
+        "deepspeed": Launcher(targets=("PyTorchJob",), per_device=True, ccl=_BY_AGENT),  # its own sorts devices
+        "mpirun": Launcher(
+            targets=("MPIJob",),
+            per_device=True,
+            uses_mpi=True,
+            restarts=False,
+            program="mpirun",
+            program_without_devices="mpirun",
+        ),
+        "python": Launcher(
+            targets=("PyTorchJob",),
+            per_device=False,
+            restarts=False,
+            starts_one=True,
+            program=None,
+            program_without_devices=None,
+            ccl=_ALONE,
+        ),
     }
 )
 
@@ -63,3 +91,8 @@ class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 MPIS: Mapping[str, Mpi] = MappingProxyType(msgspec.json.decode(MPI_TABLE.read_bytes(), type=dict[str, Mpi]))
+
+
+def mpi_of(launcher: str, implementation: str | None) -> Mpi | None:
+    """The MPI by which ``launcher`` starts processes; None where it does without."""
+    return MPIS.get(implementation or "") if LAUNCHERS[launcher].uses_mpi else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.jobfile.rules import (
     backend,
+    conflicts,
     devices,
     docker,
     env,
@@ -15,8 +16,6 @@ from k8sel.jobfile.rules import (
     names,
     namespace,
     pod,
-    scheduling,
-    security,
     shapes,
 )
 from k8sel.jobfile.rules.common import Rule
@@ -25,14 +24,13 @@ from k8sel.wording import not_supported
 
 RULES: tuple[Rule, ...] = (
     *devices.RULES,
+    *conflicts.RULES,
     *launch.RULES,
     *backend.RULES,
     *names.RULES,
     *env.RULES,
     *pod.RULES,
     *shapes.RULES,
-    *security.RULES,
-    *scheduling.RULES,
     *docker.RULES,
 )
 

@@ -12,7 +12,8 @@ Rule = Callable[[JobFile, str], Iterator[Problem]]
 # For re.fullmatch, which compiles a pattern when it is first used and keeps it: a job uses few of them.
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN_LENGTH = "(?=.{1,253}$)"
+SUBDOMAIN = rf"{SUBDOMAIN_LENGTH}[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_RULE = (
     "a label value has at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit"
 )

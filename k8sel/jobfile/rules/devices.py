@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
-from k8sel.jobfile.quantity import amount, text
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
-LEAST_MEMORY = 2**20  # bytes of a device: less is a number without its unit
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
@@ -66,22 +64,6 @@ def _some(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
 
 
-def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
-    """A machine's built-in device is one, and one process's."""
-    row, processes = _built_in(job), job.spec.processes_per_node or 1
-    if row and (job.spec.accelerator.count or 0) > 1:
-        yield invalid((*HERE, "count"), f"a machine has one {row.title}", "count: 1")
-    elif row and processes > 1:
-        message = f"a machine has one {row.title}, and {processes} processes would compute on it"
-        yield invalid(("spec", "processesPerNode"), message, "processesPerNode: 1")
-
-
-def _built_in(job: JobFile) -> Row | None:
-    """The row, where its device is a part of the machine."""
-    row = _row(job)
-    return row if row and not row.is_device and not row.in_container else None
-
-
 def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
     """Each named device is one of those asked for."""
     asked = job.spec.accelerator
@@ -113,23 +95,6 @@ def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
         if device in devices[:index]:
             message = f"device {device} is devices[{devices.index(device)}] already"
             yield duplicate((*HERE, "devices", index), message, "name each device once")
-
-
-def none_of_some(job: JobFile, door: str) -> Iterator[Problem]:
-    """No device is no device: nothing is asked for either."""
-    asked = job.spec.accelerator
-    if asked.devices == () and asked.count and not _row_without_devices(job):
-        message = f"no device is used, and count asks for {asked.count}"
-        yield invalid((*HERE, "count"), message, "leave count out, or name the devices to use")
-
-
-def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """Not more processes than devices."""
-    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
-    if devices and processes > len(devices) and not _built_in(job):
-        message = f"{processes} processes, and {_some(len(devices))} for them on a node"
-        hint = f"processesPerNode: {len(devices)}, or more devices"
-        yield invalid(("spec", "processesPerNode"), message, hint)
 
 
 def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
@@ -171,15 +136,6 @@ def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
 
 
-def share_is_seen(job: JobFile, door: str) -> Iterator[Problem]:
-    """A mask that each process reads by its local rank gives it one device; a shorter one would leave ranks without."""
-    row, processes = _device_row(job), job.spec.processes_per_node or 1
-    isolated = job.spec.accelerator.isolation == "process" and job.spec.accelerator.devices
-    if row and isolated and processes > 1 and row.mask_value == "module":
-        message = f"a process finds its device in {row.mask_env} by its local rank: each has its own already"
-        yield forbidden((*HERE, "isolation"), message, "leave isolation out")
-
-
 def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
     row, order = _row(job), job.spec.accelerator.order or "pci"
@@ -199,29 +155,11 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
         others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
         hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
         yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
-    elif asked.allocation == "host":
-        yield forbidden(path, "allocation host asks for no resource", "leave resource out, or allocation: devicePlugin")
-
-
-def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
-    """Only some container runtimes take devices by number."""
-    row = _device_row(job)
-    if not row or job.spec.accelerator.allocation != "host" or door != "kubernetes":
-        return
-    if row.exposure_env is None:
-        message = f"for type {row.name} no variable says which of a host's devices enter a container"
-        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
-    elif row.mask_value == "module":
-        message = f"what a number of {row.exposure_env} is in {row.mask_env} differs from host to host"
-        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
 
 
 def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
-    """A product is a label of the nodes."""
+    """A product is the value of a node's label."""
     row, asked = _row(job), job.spec.accelerator
-    if row and asked.product and row.product_label is None:
-        message = f"nodes have no label that tells the product of type {row.name}"
-        yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
     for index, product in enumerate(asked.product):
         if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
@@ -230,18 +168,6 @@ def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
 def _product_hint(row: Row | None) -> str:
     label = row.product_label if row else None
     return f"kubectl get nodes -L {label} shows the values" if label else ""
-
-
-def memory_of_devices(job: JobFile, door: str) -> Iterator[Problem]:
-    """Memory is the devices'; the node's own is asked for elsewhere."""
-    asked, path = job.spec.accelerator, (*HERE, "memory")
-    if asked.memory is None:
-        return
-    number = amount(asked.memory)
-    if _row_without_devices(job) or asked.devices == ():
-        yield forbidden(path, "no device is asked for, so none has memory", "the node's own is resources.memory")
-    elif number is not None and 0 < number < LEAST_MEMORY:
-        yield invalid(path, f"{text(asked.memory)} counts bytes, and no device has so few", "a unit: 40Gi, say")
 
 
 def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
@@ -256,19 +182,13 @@ RULES: tuple[Rule, ...] = (
     known_type,
     in_a_container,
     no_devices_to_name,
-    only_one_device,
     enough_devices,
     each_device_once,
-    none_of_some,
-    processes_fit,
     equal_shares,
     mask_order,
     mask_without_a_gap,
-    share_is_seen,
     order_is_known,
     resource_is_the_rows,
-    host_allocation,
     product_is_labelled,
-    memory_of_devices,
     one_machine,
 )

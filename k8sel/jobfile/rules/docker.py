@@ -44,22 +44,6 @@ def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 @_only_docker
-def one_node_of_mpi(job: JobFile, door: str) -> Iterator[Problem]:
-    """Refuses mpirun on several nodes: each needs an sshd and keys, which only the mpi-operator brings."""
-    if job.spec.launcher == "mpirun" and (job.spec.nodes or 1) > 1:
-        message = "mpirun reaches other nodes over ssh, and only the mpi-operator makes the keys for it"
-        yield forbidden(("spec", "nodes"), message, "write nodes: 1 with more processesPerNode, or launcher: torchrun")
-
-
-@_only_docker
-def nodes_share_a_network(job: JobFile, door: str) -> Iterator[Problem]:
-    """Refuses the host's network for several nodes: they would use the same ports of this machine."""
-    if job.spec.host_network and (job.spec.nodes or 1) > 1:
-        message = "several nodes on one machine need a network of their own"
-        yield forbidden(("spec", "hostNetwork"), message, "leave it out, or write nodes: 1")
-
-
-@_only_docker
 def volumes_are_here(job: JobFile, door: str) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
     for index, volume in enumerate(job.spec.volumes):
@@ -138,8 +122,6 @@ def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> I
 
 RULES: tuple[Rule, ...] = (
     exposure_is_known,
-    one_node_of_mpi,
-    nodes_share_a_network,
     volumes_are_here,
     values_are_here,
     security_is_whole,

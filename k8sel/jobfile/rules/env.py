@@ -18,8 +18,10 @@ from k8sel.jobfile.spec import EnvVar, JobFile
 from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
+# Beginnings of names that an operator writes after the file's own (whole names end in "=").
+LATE = ("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")
 
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
 _LAUNCHER = "the launcher gives each process its own"
@@ -82,14 +84,14 @@ def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
 def names_of_binding(job: JobFile, door: str) -> Iterator[Problem]:
     """mpirun's command line has the last word on what its processes are bound to."""
     spec = job.spec
-    written = _bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
+    written = bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
     for index, entry in enumerate(spec.env):
         if entry.name in written:
             message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
             yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
 
 
-def _bound_by(mpi: Mpi, binding: str) -> list[str]:
+def bound_by(mpi: Mpi, binding: str) -> list[str]:
     """The variables that mpirun's words for ``binding`` set."""
     return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 
@@ -107,7 +109,7 @@ def names_for_a_shell(job: JobFile, door: str) -> Iterator[Problem]:
     """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
     through_a_shell = job.spec.entrypoint.mode == "configMap" or job.spec.launcher == "mpirun"
     for index, entry in enumerate(job.spec.env if through_a_shell and door != "run" else ()):
-        if not re.fullmatch(_NAME, entry.name):
+        if not re.fullmatch(NAME, entry.name):
             message = f"{bare(entry.name)} does not get through /bin/sh to the program"
             yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
 
@@ -138,7 +140,7 @@ def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
     """What the operator writes comes after the file's own variables, so these cannot refer to it."""
     for index, entry in enumerate(job.spec.env):
         for name in _references(entry):
-            if f"{name}=".startswith(("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")):
+            if f"{name}=".startswith(LATE):
                 message = f"$({name}) stays as it is: the operator writes {name} after the file's own variables"
                 hint = "read it in the program, or in a shell command as $" + name
                 yield invalid(("spec", "env", index, "value"), message, hint)
@@ -146,7 +148,7 @@ def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 def _references(entry: EnvVar) -> list[str]:
     value = "" if entry.value is UNSET else entry.value
-    return re.findall(_REFERENCE, value.replace("$$", ""))
+    return re.findall(_REFERENCE, value.replace("$$", " "))
 
 
 def no_zero_byte(job: JobFile, door: str) -> Iterator[Problem]:

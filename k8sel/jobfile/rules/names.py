@@ -12,7 +12,6 @@ from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBD
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import forbidden, invalid, quote, warning
 
-ANNOTATIONS_LIMIT = 256 * 1024  # apimachinery's TotalAnnotationSizeLimitB
 # Beginnings of keys that the file does not write, each with the field that does.
 OWNED = {
     "k8sel.dev/": "k8sel writes it",
@@ -94,14 +93,6 @@ def label_values(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, LABEL_RULE)
 
 
-def annotations_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """All annotations together."""
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in job.metadata.annotations.items())
-    if size > ANNOTATIONS_LIMIT:
-        message = f"together they have {size} bytes, and {ANNOTATIONS_LIMIT} are allowed"
-        yield invalid(("metadata", "annotations"), message, "a ConfigMap and a volume")
-
-
 def object_names(job: JobFile, door: str) -> Iterator[Problem]:
     """Names of other objects."""
     spec = job.spec
@@ -133,7 +124,6 @@ RULES: tuple[Rule, ...] = (
     no_line_break,
     label_keys,
     label_values,
-    annotations_fit,
     object_names,
     pull_secrets,
 )

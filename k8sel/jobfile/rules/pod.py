@@ -11,11 +11,11 @@ from k8sel.facts.accelerators import ROWS
 from k8sel.jobfile.quantity import amount, is_whole, text
 from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
 from k8sel.jobfile.spec import JobFile
-from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required
+from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
@@ -27,7 +27,7 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
             yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
-        elif not re.fullmatch(_DNS_LABEL, name):
+        elif not re.fullmatch(DNS_LABEL, name):
             yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
         elif seen.setdefault(name, index) != index:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
@@ -69,10 +69,10 @@ def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
             yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
-        elif seen.setdefault(place, index) != index:
-            yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
         else:
             yield from _reserved(job, path, place)
+            if seen.setdefault(place, index) != index:
+                yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
 
 
 def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
@@ -144,15 +144,12 @@ def _unit_hint(written: str) -> str:
     return f"{match[1]}{letter}{match[3]}"
 
 
-def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
-    """What is in /dev/shm counts as the container's memory."""
-    shared, memory = job.spec.shared_memory, job.spec.resources.get("memory")
-    if shared is None or memory is None:
-        return
-    held, limit = amount(shared), amount(memory)
-    if held is not None and limit is not None and held > limit > 0:
-        message = f"{text(shared)} counts as memory, and resources.memory is {text(memory)}"
-        yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
+def somewhere_to_write(job: JobFile, door: str) -> Iterator[Problem]:
+    """torchrun keeps each process's error file below /tmp."""
+    places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
+    if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
+        path = ("spec", "securityContext", "readOnlyRootFilesystem")
+        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
 
 
 RULES: tuple[Rule, ...] = (
@@ -163,5 +160,5 @@ RULES: tuple[Rule, ...] = (
     resource_names,
     devices_are_the_accelerators,
     quantities,
-    memory_is_enough,
+    somewhere_to_write,
 )

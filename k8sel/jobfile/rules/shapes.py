@@ -16,7 +16,7 @@ WORDS: dict[type, str] = {
     int: "a whole number",
     bool: "true or false",
 }
-_EACH = "*"  # every item of a list
+EACH = "*"  # every item of a list
 _TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _USER: dict[tuple[str, ...], type] = {
     ("runAsUser",): int,
@@ -33,11 +33,11 @@ _POD: dict[tuple[str, ...], type] = {
     **_USER,
     ("fsGroup",): int,
     ("supplementalGroups",): list,
-    ("supplementalGroups", _EACH): int,
+    ("supplementalGroups", EACH): int,
     ("sysctls",): list,
-    ("sysctls", _EACH): dict,
-    ("sysctls", _EACH, "name"): str,
-    ("sysctls", _EACH, "value"): str,
+    ("sysctls", EACH): dict,
+    ("sysctls", EACH, "name"): str,
+    ("sysctls", EACH, "value"): str,
 }
 _CONTAINER: dict[tuple[str, ...], type] = {
     **_USER,
@@ -46,16 +46,16 @@ _CONTAINER: dict[tuple[str, ...], type] = {
     ("readOnlyRootFilesystem",): bool,
     ("capabilities",): dict,
     ("capabilities", "add"): list,
-    ("capabilities", "add", _EACH): str,
+    ("capabilities", "add", EACH): str,
     ("capabilities", "drop"): list,
-    ("capabilities", "drop", _EACH): str,
+    ("capabilities", "drop", EACH): str,
 }
 _AFFINITY: dict[tuple[str, ...], type] = {
     _TERMS[:1]: dict,
     _TERMS[:2]: dict,
     _TERMS: list,
-    (*_TERMS, _EACH): dict,
-    (*_TERMS, _EACH, "matchExpressions"): list,
+    (*_TERMS, EACH): dict,
+    (*_TERMS, EACH, "matchExpressions"): list,
 }
 
 
@@ -80,7 +80,7 @@ def _found(value: object, form: tuple[str, ...]) -> Iterator[tuple[FieldPath, ob
     """Each place in ``value`` that ``form`` means, and what is there."""
     if not form:
         yield (), value
-    elif form[0] == _EACH and isinstance(value, list):
+    elif form[0] == EACH and isinstance(value, list):
         for index, item in enumerate(value):
             yield from _below(index, item, form)
     elif isinstance(value, dict) and form[0] in value:
