@@ -215,13 +215,13 @@ def _overview(cells: dict[str, Any]) -> str:
         for door in DOORS:
             words = " | ".join(_word(cells, f"{row} {door}", selection) for selection in SELECTIONS)
             alike.setdefault((row, words), []).append("`allocation: host`" if door == "host" else door)
-    head = f"| type | door | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
+    head = f"| type | platform | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
     lines = [f"| {row} | {_doors(doors)} | {words} |\n" for (row, words), doors in alike.items()]
     return head + "".join(lines)
 
 
 def _doors(doors: list[str]) -> str:
-    return "every door" if len(doors) == len(DOORS) else ", ".join(doors)
+    return "every platform" if len(doors) == len(DOORS) else ", ".join(doors)
 
 
 def _word(cells: dict[str, Any], where: str, selection: str) -> str:
@@ -245,7 +245,7 @@ def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
         checked = ["real hardware" if name in runs else "recorded layout" for name in names]
         texts = [_cell(name, own[name], how, always) for name, how in zip(names, checked, strict=True)]
         alike.setdefault(" | ".join(texts), []).append(_door(*line.split()[1:]))
-    columns = f"| door, isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 5}\n"
+    columns = f"| platform, isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 5}\n"
     lines = "".join(f"| {'; '.join(where)} | {texts} |\n" for texts, where in alike.items())
     return f"\n## {row}: {ROWS[row].title}\n\n{note}\n\n{columns}{lines}"
 

@@ -19,11 +19,10 @@ from k8sel import __version__
 from k8sel.cli import streams
 from k8sel.cli.options import Context, File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 from k8sel.errors import K8selError
+from k8sel.facts.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from k8sel.jobfile.load import Job
-
-DOORS = ("kubernetes", "docker", "run")
 
 
 def main() -> None:
@@ -129,8 +128,8 @@ def init(
         raise usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
     except OSError as error:
         raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
-    door = "" if ROWS[row].in_container else " --door run"
-    print(f"{file} is written. Next: k8sel plan{door} {file}")
+    on = "" if ROWS[row].in_container else " --on run"
+    print(f"{file} is written. Next: k8sel plan{on} {file}")
 
 
 def schema() -> None:
@@ -169,10 +168,13 @@ def plan(
     output: Annotated[
         str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
     ] = "table",
-    door: Annotated[
+    on: Annotated[
         str,
-        typer.Option(help="Where it would start: kubernetes, docker or run.", autocompletion=completed(*DOORS)),
+        typer.Option(
+            help="Where the job would start: kubernetes, docker or run.", autocompletion=completed(*PLATFORMS)
+        ),
     ] = "kubernetes",
+    door: Annotated[str | None, typer.Option(hidden=True, help="The old name of --on.")] = None,
     nodes: Nodes = None,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Also compare with the nodes of the cluster; needs one.")
@@ -184,16 +186,17 @@ def plan(
     from k8sel.cli.show import plan as show
 
     choice("-o", output, ("table", "json"))
-    choice("--door", door, DOORS)
+    on = door or on
+    choice("--on", on, tuple(PLATFORMS))
     jobs = read(files)
-    job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
+    job_plans = list(plans(jobs, quiet, platform=on, nodes=nodes))
     if cluster or context:
         from k8sel.cli import cluster as cli_cluster
 
         at = cli_cluster.connected(context)
         job_plans = [cli_cluster.compared(at, *each, quiet) for each in zip(jobs, job_plans, strict=True)]
     for job_plan in job_plans:
-        show.plan(job_plan, output, door)
+        show.plan(job_plan, output, PLATFORMS[on])
 
 
 def run(
@@ -212,13 +215,13 @@ def run(
     from k8sel.cli.show import plan as show
     from k8sel.machine import processes
 
-    (job_plan,) = plans(_one(file, "run"), quiet, door="run", nodes=nodes)
+    (job_plan,) = plans(_one(file, "run"), quiet, platform="run", nodes=nodes)
     command = processes.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
         print(command)
         return
     if show_plan:
-        show.plan(job_plan, "table", "run")
+        show.plan(job_plan, "table", PLATFORMS["run"])
     sys.stdout.flush()
     processes.execute(command)
 
@@ -242,13 +245,13 @@ def docker(
     from k8sel.machine.docker.emit import own_network
     from k8sel.machine.docker.line import lines
 
-    (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
+    (job_plan,) = plans(_one(file, "docker"), quiet, platform="docker", nodes=nodes)
     made, network = resolve.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
         print(lines(made, network))
         return
     if show_plan:
-        show.plan(job_plan, "table", "docker")
+        show.plan(job_plan, "table", PLATFORMS["docker"])
     sys.stdout.flush()
     from k8sel.machine.docker import containers
 
@@ -256,10 +259,10 @@ def docker(
     sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
 
 
-def _one(file: str, door: str) -> list[Job]:
+def _one(file: str, command: str) -> list[Job]:
     jobs = read([file])
     if len(jobs) != 1:
-        raise usage(f"{file} holds {len(jobs)} jobs, and `{door}` starts one", "one job a file")
+        raise usage(f"{file} holds {len(jobs)} jobs, and `{command}` starts one", "one job a file")
     return jobs
 
 

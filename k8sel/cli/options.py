@@ -33,12 +33,14 @@ _READ_HINTS = {
 }
 
 
-def plans(jobs: Iterable[Job], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
+def plans(
+    jobs: Iterable[Job], quiet: bool, *, platform: str = "kubernetes", nodes: int | None = None
+) -> Iterator[JobPlan]:
     """Each job, decided; its warnings are printed."""
     from k8sel import api
 
     for job in jobs:
-        job_plan = api.plan(job, door, nodes=nodes)
+        job_plan = api.plan(job, platform, nodes=nodes)
         warn(job_plan.warnings, quiet)
         yield job_plan
 

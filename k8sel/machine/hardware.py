@@ -1,4 +1,4 @@
-"""What the doors that start processes on this machine have to know of it."""
+"""The sockets, NUMA nodes and devices of this machine, for jobs that start on it."""
 
 from __future__ import annotations
 

@@ -9,19 +9,20 @@ from msgspec.structs import replace
 from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.facts import accelerators
 from k8sel.facts.accelerators import Row
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.quantity import whole
 from k8sel.jobfile.spec import Accelerator
 from k8sel.planning.plan import Devices, Fragment, Rank
 
 
-def plan(accelerator: Accelerator, door: str) -> Devices:
-    """One node's devices, of a defaulted ``accelerator``, where ``door`` starts the job."""
+def plan(accelerator: Accelerator, platform: Platform) -> Devices:
+    """One node's devices, of a defaulted ``accelerator``, on ``platform``."""
     row = accelerators.by_name(accelerator.type)
     if not row.is_device or not accelerator.devices:
         return _none(row)
-    if door == "run":
+    if not platform.in_container:
         return _some(accelerator, row, positions=accelerator.devices)
-    if door == "docker" or accelerator.allocation == "host":
+    if platform.exposes or accelerator.allocation == "host":
         return _host(accelerator, row)
     return _plugin(accelerator, row)
 
@@ -35,9 +36,9 @@ def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple
     )
 
 
-def exactly(devices: Devices, door: str) -> int | None:
+def exactly(devices: Devices, platform: Platform) -> int | None:
     """The number of devices a node must hold; None where it may hold more than the job uses."""
-    return None if door == "run" or not devices.positions else devices.count
+    return None if not platform.in_container or not devices.positions else devices.count
 
 
 def _none(row: Row) -> Devices:

@@ -137,7 +137,7 @@ def test_no_home_is_needed() -> None:
     ("words", "offered"),
     [
         ("k8sel ren", ["render"]),
-        ("k8sel plan --do", ["--door"]),
+        ("k8sel plan --on", ["--on"]),
         ("k8sel render -o ", ["yaml", "json"]),
         ("k8sel init --launcher m", ["mpirun"]),
         ("k8sel init -a cu", ["cuda"]),

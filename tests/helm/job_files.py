@@ -155,7 +155,7 @@ VALUES: dict[str, Strategy] = {
     "priorityClassName": _name,
     "schedulerName": st.sampled_from(["volcano", "other"]),
 }
-ALWAYS = ("image",)  # optional in the model, since one door needs none
+ALWAYS = ("image",)  # optional in the model, since one platform needs none
 
 
 def job_files() -> Strategy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from k8sel.errors import Problem, SpecError
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load, locate
 from k8sel.jobfile.validate import namespace_policy, validate
@@ -26,9 +27,9 @@ def problems(case: Case) -> list[Problem]:
     """The problems of a file that decodes. Raises SpecError where it does not."""
     found: list[Problem] = []
     for job in load(case.file, "job.yaml"):
-        defaulted = default(job.file, case.platform)
+        defaulted = default(job.file, PLATFORMS[case.platform])
         level = namespace_policy(defaulted, case.level) if case.level else []
-        found += locate(job.document, validate(defaulted, case.platform) + level)
+        found += locate(job.document, validate(defaulted, PLATFORMS[case.platform]) + level)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 from k8sel.facts.accelerators import Row
 from k8sel.facts.backends import Backend
 from k8sel.facts.launchers import Launcher, Mpi
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.rules.conflicts import CONFLICTS, OPERATORS, VIEWS, Conflict
@@ -77,7 +78,9 @@ def refused(platform: str, spec: dict[str, Any], annotations: dict[str, str] | N
     least = {"image": "img", "command": ["run"], "launcher": "torchrun", "accelerator": {"type": "cpu"}}
     metadata = {"name": "train", "annotations": annotations or {}}
     job = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": metadata, "spec": least | spec}
-    return [str(problem) for problem in errors(validate(default(decode(job), platform), platform))]
+    return [
+        str(problem) for problem in errors(validate(default(decode(job), PLATFORMS[platform]), PLATFORMS[platform]))
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)

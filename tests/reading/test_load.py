@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from k8sel import api
 from k8sel.errors import Problem, SpecError
 from k8sel.facts import accelerators, launchers
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import spec
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.explain_words import PATTERNS, SYNONYMS
@@ -148,9 +149,11 @@ def outcome(text: bytes) -> None:
     assert None not in [problem.location for problem in refused]
     assert not [problem for problem in refused if CONTROL.search(problem.message + problem.hint)]
     for job in jobs:
-        for door in ("kubernetes", "docker", "run"):
-            defaulted = default(job.file, door)
-            problems = locate(job.document, validate(defaulted, door) + namespace_policy(defaulted, "restricted"))
+        for platform in ("kubernetes", "docker", "run"):
+            defaulted = default(job.file, PLATFORMS[platform])
+            problems = locate(
+                job.document, validate(defaulted, PLATFORMS[platform]) + namespace_policy(defaulted, "restricted")
+            )
             assert None not in [problem.location for problem in problems]
             assert not [problem for problem in problems if CONTROL.search(problem.message + problem.hint)]
         if not errors(validate(default(job.file))):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sel.facts.backends import VARIABLES
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.planning.env import Reference
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ BINDINGS = {
 PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
 
 
-def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
-    """Prints ``job_plan``, made for ``door``, as `table` or `json`."""
+def plan(job_plan: JobPlan, output: str, platform: Platform = KUBERNETES) -> None:
+    """Prints ``job_plan``, made for ``platform``, as `table` or `json`."""
     if output == "json":
         print(plan_json(job_plan))
         return
-    print(headline(job_plan, door))
+    print(headline(job_plan, platform))
     table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
     for line in communication(job_plan):
         print(line)
@@ -51,13 +52,12 @@ def _oneccl(job_plan: JobPlan) -> dict[str, str]:
     return {name: entries[name] for name in job_plan.oneccl}
 
 
-def headline(job_plan: JobPlan, door: str) -> str:
+def headline(job_plan: JobPlan, platform: Platform) -> str:
     """One line that says what starts."""
     devices = job_plan.devices
-    places = {"kubernetes": job_plan.target, "docker": "containers on this machine"}
-    what = places.get(door, "on this machine")
+    what = platform.place or job_plan.target
     asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
-    if door == "docker" and devices.exposed and len(job_plan.nodes) == 1:
+    if platform.exposes and devices.exposed and len(job_plan.nodes) == 1:
         asks += f" (the host's {', '.join(map(str, devices.exposed))})"
     return (
         f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from k8sel.errors import Problem
 from k8sel.facts.backends import BACKENDS, VARIABLES, uses_oneccl
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, invalid, not_supported
@@ -18,7 +19,7 @@ CCL = ("spec", "ccl")
 _TRANSPORT = VARIABLES["transport"]
 
 
-def known_backend(job: JobFile, door: str) -> Iterator[Problem]:
+def known_backend(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """The backend is a row of the table."""
     name = job.spec.backend
     if name is not None and name not in BACKENDS:
@@ -26,7 +27,7 @@ def known_backend(job: JobFile, door: str) -> Iterator[Problem]:
         yield not_supported(HERE, name, BACKENDS, hint)
 
 
-def workers_have_cores(job: JobFile, door: str) -> Iterator[Problem]:
+def workers_have_cores(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """oneCCL takes one core for each worker of the node (src/common/env/env.cpp, parse_affinity)."""
     affinity, path = job.spec.ccl.worker_affinity, (*CCL, "workerAffinity")
     if affinity in (None, "auto") or not uses_oneccl(job.spec.backend):

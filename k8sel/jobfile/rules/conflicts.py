@@ -22,6 +22,7 @@ from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts import accelerators, backends, launchers
 from k8sel.facts.backends import BACKENDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.defaults import ROOT_SSH, is_root
 from k8sel.jobfile.quantity import amount, text
 from k8sel.jobfile.rules.common import Rule
@@ -52,9 +53,9 @@ class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 CONFLICTS = msgspec.json.decode(TABLE.read_bytes(), type=tuple[Conflict, ...])
 
 
-def conflicts(job: JobFile, door: str) -> Iterator[Problem]:
+def conflicts(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """The rows whose conditions the job meets."""
-    view = _View(job, door)
+    view = _View(job, platform)
     for row, tests in zip(CONFLICTS, _TESTS, strict=True):
         if all(_passes(view, *test) for test in tests):
             path, message, hint = (view.filled(words) for words in (row.path, row.message, row.hint))
@@ -64,9 +65,9 @@ def conflicts(job: JobFile, door: str) -> Iterator[Problem]:
 class _View:
     """What the conditions can ask of one job, each part made when it is first asked for."""
 
-    def __init__(self, job: JobFile, door: str) -> None:
+    def __init__(self, job: JobFile, platform: Platform) -> None:
         self._job = job
-        self._parts: dict[str, Any] = {"on": door, "spec": job.spec, "facts": FACTS}
+        self._parts: dict[str, Any] = {"on": platform.name, "spec": job.spec, "facts": FACTS}
         self._found: dict[str, Any] = {}
 
     def look(self, path: str) -> Any:  # noqa: ANN401  # a job file's values are of any type

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
@@ -26,11 +27,11 @@ def _device_row(job: JobFile) -> Row | None:
     return row if row and row.is_device else None
 
 
-def known_type(job: JobFile, door: str) -> Iterator[Problem]:
+def known_type(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """The type is a row of the table, or `auto` where the machine is at hand."""
     name, path = job.spec.accelerator.type, (*HERE, "type")
-    types = [row.name for row in ROWS.values() if row.in_container or door == "run"]
-    if name == AUTO and door != "run":
+    types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
+    if name == AUTO and platform.in_container:
         yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
         yield not_supported(path, name, types, _meant(name, types))
@@ -42,14 +43,14 @@ def _meant(name: str, types: Sequence[str]) -> str:
     return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
 
 
-def in_a_container(job: JobFile, door: str) -> Iterator[Problem]:
+def in_a_container(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Some devices cannot be given to a container at all."""
     row = _row(job)
-    if row and not row.in_container and door != "run":
+    if row and not row.in_container and platform.in_container:
         yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
 
 
-def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
+def no_devices_to_name(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A type without devices has none to count or to name."""
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
@@ -64,7 +65,7 @@ def _some(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
 
 
-def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
+def enough_devices(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Each named device is one of those asked for."""
     asked = job.spec.accelerator
     count, devices = asked.count or 0, asked.devices or ()
@@ -88,7 +89,7 @@ def _ranks(devices: Sequence[int]) -> list[int]:
     return [ordered.index(device) for device in devices]
 
 
-def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
+def each_device_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """No device is two processes' own."""
     devices = job.spec.accelerator.devices or ()
     for index, device in enumerate(devices):
@@ -97,7 +98,7 @@ def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
             yield duplicate((*HERE, "devices", index), message, "name each device once")
 
 
-def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
+def equal_shares(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """With isolation `process` every process gets as many devices as the others."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
     if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
@@ -106,7 +107,7 @@ def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
 
 
-def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
+def mask_order(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Where a mask is a set, what a process sees is in the driver's own order."""
     row, devices = _device_row(job), job.spec.accelerator.devices or ()
     if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
@@ -125,10 +126,10 @@ def _shares(job: JobFile) -> list[Sequence[int]]:
     return [devices[start : start + size] for start in range(0, len(devices), size)]
 
 
-def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
+def mask_without_a_gap(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
     row, asked = _device_row(job), job.spec.accelerator
-    if not row or row.mask_value != "range" or door == "docker" or asked.allocation == "host":
+    if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
         message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices or ()))} leave a gap in it"
@@ -136,14 +137,14 @@ def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
 
 
-def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+def order_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
     row, order = _row(job), job.spec.accelerator.order or "pci"
     if row and order != "pci" and order not in row.order_env:
         yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
 
 
-def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
+def resource_is_the_rows(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A resource is another name for the same kind of device."""
     asked, row = job.spec.accelerator, _row(job)
     path = (*HERE, "resource")
@@ -157,7 +158,7 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
 
 
-def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
+def product_is_labelled(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A product is the value of a node's label."""
     row, asked = _row(job), job.spec.accelerator
     for index, product in enumerate(asked.product):
@@ -170,10 +171,10 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
-def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
+def one_machine(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
-    if door == "docker" and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
+    if platform.exposes and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
         message = "with several nodes on one machine, node k uses the k-th part of its devices"
         yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
 

@@ -168,7 +168,7 @@ def _env(plan: JobPlan, row: Row, node: Node, way: _Exposure) -> dict[str, str]:
 
 def _group(plan: JobPlan, node: Node) -> dict[str, str]:
     """As in the training-operator's pkg/controller.v1/pytorch/envvar.go; mpirun makes its own group."""
-    if plan.launcher == "mpirun":
+    if plan.mpi:
         return {}
     first = plan.nodes[0].name if len(plan.nodes) > 1 else "127.0.0.1"
     return {
