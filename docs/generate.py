@@ -3,6 +3,7 @@
 docs/job-file.md      every field of the job file, from its schema
 docs/cli.md           every command's help, in the page written by hand
 docs/job.schema.json  the schema itself, for editors
+docs/architecture.md  the picture of the rooms, from the import contract in pyproject.toml
 docs/entrypoint.md    the entrypoint's help, likewise
 docs/docker.md        the fields that containers ignore, in the page written by hand
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
@@ -14,6 +15,8 @@ docs/guide.md         what becomes of each command line that stands there, in th
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import os
 import re
@@ -68,6 +71,7 @@ COMMAND = re.compile(f"### ([^\n]+)\n\n```sh\n(.*?)```\n\n{BEGIN}.*?{END}", re.D
 COMMANDS_HEAD = """| command | line | nodes x processes | masks of the processes | warnings |
 |---|---|---|---|---|
 """
+PICTURE = 43  # columns between the walls of the picture of the rooms
 DOORS = ("kubernetes", "host", "docker", "run")
 
 
@@ -77,6 +81,7 @@ def pages() -> dict[str, str]:
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
+        "architecture.md": _filled("architecture.md", f"```\n{_picture(_layers())}```\n"),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
         "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
@@ -131,6 +136,44 @@ def _cdi(kind: str | None) -> str:
     if kind is None:
         return "not known"
     return f"`{kind.format(n=0)}`" if "=" in kind else f"`{kind}=...`, found by its node"
+
+
+def _layers() -> list[list[str]]:
+    """The rooms that the import contract names, from the highest layer down; rooms of one layer are a list."""
+    contracts = HERE.parent.joinpath("pyproject.toml").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^layers = (\[.*?\])", contracts, re.DOTALL | re.MULTILINE)  # tomllib is Python 3.11's
+    return [layer.split(" | ") for layer in ast.literal_eval(found)]
+
+
+def _picture(layers: list[list[str]]) -> str:
+    """A box for each room, a row for each layer."""
+    widths = [_widths(len(rooms)) for rooms in layers]
+    edges = [set(), *(_edges(each) for each in widths), set()]
+    drawn = [_rule(above, below) for above, below in itertools.pairwise(edges)]
+    rows = [
+        "│".join(name.center(width) for name, width in zip(*each, strict=True))
+        for each in zip(layers, widths, strict=True)
+    ]
+    return "\n".join([*(f"{rule}\n│{row}│" for rule, row in zip(drawn, rows, strict=False)), drawn[-1]]) + "\n"
+
+
+def _widths(rooms: int) -> list[int]:
+    """The widths of a row's boxes, without their walls."""
+    each, rest = divmod(PICTURE - (rooms - 1), rooms)
+    return [each + (index < rest) for index in range(rooms)]
+
+
+def _edges(widths: list[int]) -> set[int]:
+    """The columns of the walls of a row."""
+    return {-1, *(sum(widths[:index]) + index - 1 for index in range(1, len(widths) + 1))}
+
+
+def _rule(above: set[int], below: set[int]) -> str:
+    """The line between two rows, with the walls that meet it."""
+    signs = {(True, True): "┼", (True, False): "┴", (False, True): "┬", (False, False): "─"}
+    inner = "".join(signs[column in above, column in below] for column in range(PICTURE))
+    left, right = "┌┐" if not above else "└┘" if not below else "├┤"
+    return f"{left}{inner}{right}"
 
 
 def _filled(name: str, text: str) -> str:

@@ -1,7 +1,13 @@
-"""The library's steps: load, check, plan, render. Opens no file, reaches no network; imports no client library."""
+"""The library: load, check, plan, render. ``import k8sel`` offers the names of ``__all__``; docs/library.md shows them.
+
+Only ``load`` opens a file. Nothing here reaches a network or imports a client library.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -10,46 +16,74 @@ from msgspec.structs import replace
 from k8sel.emit import TARGETS, configmap
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.facts.platforms import PLATFORMS, Platform
+from k8sel.jobfile import load as loading
 from k8sel.jobfile import validate
 from k8sel.jobfile.defaults import default
-from k8sel.jobfile.load import Job, load, locate
+from k8sel.jobfile.load import Job, locate
 from k8sel.jobfile.rules.devices import AUTO
 from k8sel.jobfile.spec import JobFile
 from k8sel.planning import planner
 from k8sel.planning.plan import JobPlan
-from k8sel.wording import did_you_mean, not_supported
+from k8sel.wording import did_you_mean, invalid, not_supported
 
-__all__ = ["Job", "check", "load", "plan", "render"]
+__all__ = ["Job", "JobPlan", "Problem", "SpecError", "check", "load", "plan", "render"]
+
+
+def load(source: str | PathLike[str] | bytes | Mapping[str, Any], name: str = "<text>") -> tuple[Job, ...]:
+    """Returns the jobs of ``source``, at least one, in its order.
+
+    ``source`` is the path of a job file, the text of one as bytes, or one job as a mapping. ``name`` is the file name
+    that problems of a text begin with. Problems of a mapping have no file, line or column.
+
+    Raises SpecError with every problem that the fields have; OSError where the file cannot be read; TypeError or
+    ValueError where a mapping holds what JSON does not have.
+    """
+    if isinstance(source, bytes):
+        return loading.load(source, name)
+    if isinstance(source, Mapping):
+        return loading.load_data(source)
+    return loading.load(Path(source).read_bytes(), fspath(source))
 
 
 def check(job: Job, platform: str = "kubernetes", *, namespace_policy: str = "privileged") -> list[Problem]:
-    """The warnings for ``job``. Raises SpecError with every problem of it.
+    """Returns the warnings for ``job`` on ``platform``: kubernetes, docker or run.
 
-    ``namespace_policy``: the Pod Security level that its namespace enforces.
+    ``namespace_policy`` is the Pod Security level that the job's namespace enforces: privileged, baseline or
+    restricted. Raises SpecError with every problem of the job.
     """
-    on = _platform(platform)
+    on = _platform(platform, None)
     examined = _examine(job, on, None)
     _stop([*examined.errors, *validate.namespace_policy(examined.file, namespace_policy)], job)
     return list(_plan(examined, job, on).warnings)
 
 
 def plan(job: Job, platform: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
-    """``job`` decided for ``platform``: kubernetes, docker or run; ``nodes`` instead of its own number.
+    """Returns every decision for ``job`` on ``platform``: kubernetes, docker or run.
 
-    Raises SpecError with every problem of it.
+    ``nodes`` replaces the job's own number of nodes. The platforms docker and run look at this machine; kubernetes
+    looks at nothing but the job. Raises SpecError with every problem of the job.
     """
-    on = _platform(platform)
+    on = _platform(platform, nodes)
     examined = _examine(job, on, nodes)
     _stop([*examined.notes, *examined.errors] if examined.errors else [], job)
     return _plan(examined, job, on)
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
-    """The plan's Kubernetes objects, in the order in which they are to be applied."""
+    """Returns the Kubernetes objects of a plan that was made for kubernetes, in the order to apply them in."""
     if job_plan.entrypoint_mode != "configMap":
         return [TARGETS[job_plan.target](job_plan, None)]
     brought = configmap.emit(job_plan)
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
+
+
+def _platform(name: str, nodes: int | None) -> Platform:
+    """Returns the platform of that name; refuses an argument that no job can have."""
+    if name not in PLATFORMS:
+        raise SpecError([not_supported(("platform",), name, PLATFORMS, did_you_mean(name, PLATFORMS))])
+    if nodes is not None and nodes < 1:
+        raise SpecError([invalid(("nodes",), f"a job has at least one node, not {nodes}")])
+    return PLATFORMS[name]
 
 
 class _Examined(Struct, frozen=True, kw_only=True):
@@ -59,12 +93,6 @@ class _Examined(Struct, frozen=True, kw_only=True):
     notes: list[Problem]
     errors: list[Problem]
     warnings: list[Problem]
-
-
-def _platform(name: str) -> Platform:
-    if name not in PLATFORMS:
-        raise SpecError([not_supported(("platform",), name, PLATFORMS, did_you_mean(name, PLATFORMS))])
-    return PLATFORMS[name]
 
 
 def _examine(job: Job, platform: Platform, nodes: int | None) -> _Examined:

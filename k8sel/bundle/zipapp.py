@@ -11,10 +11,17 @@ import json
 import zipfile
 from pathlib import Path
 
+import k8sel
 from k8sel.bundle.stripped import stripped
 from k8sel.entrypoint import tables
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
+# The package without the library, whose modules the archive does not hold.
+_PACKAGE = '''\
+"""k8sel: one job file becomes a checked training job. Imports nothing: the entrypoint runs through here."""
+
+__version__ = "{version}"
+'''
 _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
@@ -22,7 +29,7 @@ def build() -> bytes:
     """The zipapp: k8sel's version, the entrypoint, and what it reads of the tables."""
     package = Path(__file__).parents[1]
     content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
-    content["k8sel/__init__.py"] = package.joinpath("__init__.py").read_bytes()
+    content["k8sel/__init__.py"] = _PACKAGE.format(version=k8sel.__version__).encode()
     content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
     for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi), ("backends.json", _backends)):
         table = json.loads(package.joinpath("facts", name).read_bytes())

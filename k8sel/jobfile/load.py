@@ -6,7 +6,8 @@ then, since it brings jsonschema along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,9 @@ from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.jobfile import canonical
 from k8sel.jobfile.digest import sha256
 from k8sel.jobfile.spec import JobFile, decode
-from k8sel.jobfile.yamlio import Document, parse
+from k8sel.jobfile.yamlio import Document, dump, parse
+
+_NO_FILE = ""  # the name of a text that no person wrote: its lines help nobody
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -42,6 +45,20 @@ def load(text: bytes, file: str) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
+def load_data(data: Mapping[str, Any]) -> tuple[Job, ...]:
+    """The one job of ``data``. Its problems have no place.
+
+    Raises SpecError as ``load`` does, and TypeError or ValueError for a value that JSON does not have.
+    """
+    import json  # slow to import, and a job file does without it
+
+    own = json.loads(json.dumps(dict(data), allow_nan=False))
+    try:
+        return load(dump([own]).encode(), _NO_FILE)
+    except SpecError as error:
+        raise SpecError(replace(problem, location=None) for problem in error.problems) from None
+
+
 def _same_names(jobs: list[Job]) -> Iterator[Problem]:
     """Jobs of one name would be one job on the cluster: the last one."""
     seen: dict[tuple[str | None, str], int] = {}
@@ -56,8 +73,9 @@ def _same_names(jobs: list[Job]) -> Iterator[Problem]:
 
 def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     """``problems`` with their places in ``document``, in its order."""
-    located = (replace(problem, location=_place(document, problem)) for problem in problems)
-    return sorted(located, key=lambda problem: _order(problem.location))
+    placed = (replace(problem, location=_place(document, problem)) for problem in problems)
+    found = sorted(placed, key=lambda problem: _order(problem.location))
+    return found if document.file != _NO_FILE else [replace(problem, location=None) for problem in found]
 
 
 def _place(document: Document, problem: Problem) -> Location:

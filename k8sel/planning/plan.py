@@ -1,6 +1,7 @@
 """A job, decided: the shape of a plan. ``k8sel.planning.planner`` makes it.
 
-Emitters only write a JobPlan down, `k8sel plan` only shows it, the entrypoint is only told what it says.
+Emitters write a JobPlan down, `k8sel plan` shows it, and the entrypoint gets its expectation. In JSON the fields are
+camelCase.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Argv = tuple[str, ...]
 Fragment = Mapping[str, Any]  # a part of a Kubernetes object, as the user wrote it
 
 
-class Rank(Struct, frozen=True, kw_only=True):
+class Rank(Struct, frozen=True, kw_only=True, rename="camel"):
     """One process."""
 
     rank: int
@@ -26,7 +27,7 @@ class Rank(Struct, frozen=True, kw_only=True):
     device: int | None  # the position it drives: its first own one; None for none
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True, rename="camel"):
     """One pod that computes."""
 
     name: str  # the pod's name, which is its host name too
@@ -34,7 +35,7 @@ class Node(Struct, frozen=True, kw_only=True):
     ranks: tuple[Rank, ...]
 
 
-class Devices(Struct, frozen=True, kw_only=True):
+class Devices(Struct, frozen=True, kw_only=True, rename="camel"):
     """What one node asks for, and what its processes see of it."""
 
     type: str  # the row's name
@@ -52,7 +53,7 @@ class Devices(Struct, frozen=True, kw_only=True):
     tolerations: tuple[Fragment, ...]
 
 
-class MpiPlan(Struct, frozen=True, kw_only=True):
+class MpiPlan(Struct, frozen=True, kw_only=True, rename="camel"):
     """What an MPI job needs beyond its command."""
 
     implementation: str
@@ -65,7 +66,7 @@ class MpiPlan(Struct, frozen=True, kw_only=True):
     launcher_container: Fragment
 
 
-class JobPlan(Struct, frozen=True, kw_only=True):
+class JobPlan(Struct, frozen=True, kw_only=True, rename="camel"):
     """A job, decided."""
 
     name: str

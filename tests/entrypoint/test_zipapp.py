@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import k8sel
 from entrypoint.machines import Box, devices, script, uuid
 from entrypoint.packages import environment, lay_out, torch
 from k8sel.bundle import files, zipapp
@@ -117,6 +118,14 @@ def test_it_holds_only_what_it_reads() -> None:
     assert {name.split("/")[1] for name in names if "/" in name} == {"__init__.py", "entrypoint", "facts"}
     assert rows["cuda"]["maskEnv"] == "CUDA_VISIBLE_DEVICES"
     assert "source" not in rows["cuda"]
+
+
+def test_its_package_is_the_version_alone() -> None:
+    found: dict[str, object] = {}
+    with zipfile.ZipFile(BytesIO(zipapp.build())) as archive:
+        exec(archive.read("k8sel/__init__.py"), found)
+    assert set(found) == {"__builtins__", "__doc__", "__version__"}
+    assert found["__version__"] == k8sel.__version__
 
 
 def test_what_people_read_is_left_out_and_lines_keep_their_numbers() -> None:

@@ -68,3 +68,34 @@ def test_the_json_says_it_too() -> None:
     assert (said["expectation"]["backend"], said["expectation"]["mpi"]) == ("ccl", "MPICH")
     assert said["mpi"]["binding"] == "socket"
     assert said["oneccl"] == ["CCL_ATL_TRANSPORT", "CCL_PROCESS_LAUNCHER", "CCL_WORKER_COUNT"]
+
+
+def test_the_jsons_keys_are_camel_case() -> None:
+    said = json.loads(show.plan_json(plan({"type": "cuda", "devices": [1]}, launcher="mpirun", nodes=2)))
+    node = said["nodes"][0]
+
+    assert set(said) == {
+        "activeDeadlineSeconds", "annotations", "backoffLimit", "cleanPodPolicy", "command", "container", "devices",
+        "entrypointMode", "env", "expectation", "gang", "image", "labels", "launch", "launcher", "maxRestarts", "mpi",
+        "name", "namespace", "nodes", "oneccl", "pod", "priorityClassName", "processesPerNode", "queue",
+        "schedulerName", "sharedMemory", "target", "ttlSecondsAfterFinished", "warnings",
+    }  # fmt: skip
+    assert set(node) == {"name", "nodeRank", "ranks"}
+    assert set(node["ranks"][0]) == {"device", "devices", "localRank", "rank"}
+    assert set(said["devices"]) == {
+        "count", "exposed", "exposureEnv", "hideEnv", "maskEnv", "memory", "memoryLabel", "positions", "product",
+        "productLabel", "resourceName", "tolerations", "type",
+    }  # fmt: skip
+    assert set(said["mpi"]) == {
+        "binding", "implementation", "launcherContainer", "launcherPod", "slotsPerWorker", "sshAuthMountPath",
+        "sshPort", "sshd",
+    }  # fmt: skip
+
+
+def test_names_that_the_user_chose_stay_in_the_json() -> None:
+    file: dict[str, Any] = {"env": [{"name": "MY_DATA", "value": "a_b"}], "nodeSelector": {"my_label": "a_b"}}
+    said = json.loads(show.plan_json(plan({"type": "cuda", "devices": [1]}, **file)))
+
+    assert {"name": "MY_DATA", "value": "a_b"} in said["env"]
+    assert said["pod"]["nodeSelector"]["my_label"] == "a_b"
+    assert said["devices"]["maskEnv"]["CUDA_VISIBLE_DEVICES"] == "1"

@@ -90,14 +90,13 @@ def threads(job_plan: JobPlan) -> str:
 
 
 def plan_json(job_plan: JobPlan) -> str:
-    """The whole plan as JSON; what the entrypoint is told is under `expectation`."""
+    """Returns the whole plan as JSON. The expectation is as the entrypoint gets it, a warning as its text."""
     from msgspec import to_builtins
-    from msgspec.structs import asdict
 
-    fields = asdict(job_plan)
+    fields = to_builtins(job_plan, enc_hook=str)
     fields["expectation"] = json.loads(job_plan.expectation.to_json())
     fields["warnings"] = [str(warning) for warning in job_plan.warnings]
-    return json.dumps(to_builtins(fields, enc_hook=str), indent=2, sort_keys=True)
+    return json.dumps(fields, indent=2, sort_keys=True)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
