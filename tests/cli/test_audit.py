@@ -27,8 +27,8 @@ def test_a_trap_is_a_paragraph_and_status_1() -> None:
     assert result.returncode == 1
     assert result.stdout.split("\n") == [
         f"{TRAP}:14:7: mask-twice: CUDA_VISIBLE_DEVICES=1,1 names a device twice (Pod/try-out)",
-        "    then: it is not defined what that means; torch counts no device at all",
-        "    fix:  each device once",
+        "    then: the meaning is undefined; torch counts no device at all",
+        "    fix:  name each device once",
         "    from: pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
         "",
     ]
