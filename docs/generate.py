@@ -4,6 +4,7 @@ docs/job-file.md      every field of the job file, from its schema
 docs/cli.md           every command's help, in the page written by hand
 docs/job.schema.json  the schema itself, for editors
 docs/entrypoint.md    the entrypoint's help, likewise
+docs/docker.md        the fields that containers ignore, in the page written by hand
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
 docs/cpu.md           what its jobs start, and the tables of backends and bindings, likewise (generate_cpu.py)
@@ -32,6 +33,7 @@ from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.entrypoint.usage import HELP
 from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS
+from k8sel.facts.fields import FIELDS
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
 from k8sel.machine import processes
@@ -57,6 +59,7 @@ SELECTIONS = {  # of selection.json
 }
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 OVERVIEW = "<!-- overview from here -->\n"
+IGNORED = "<!-- ignored fields from here -->\n"
 COMMAND = re.compile(f"### ([^\n]+)\n\n```sh\n(.*?)```\n\n{BEGIN}.*?{END}", re.DOTALL)  # of guide.md
 COMMANDS_HEAD = """| command | line | nodes x processes | masks of the processes | warnings |
 |---|---|---|---|---|
@@ -72,6 +75,7 @@ def pages() -> dict[str, str]:
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
+        "docker.md": _between(_page("docker.md"), IGNORED, "".join(f"- `{field}`\n" for field in _ignored())),
         "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
         "guide.md": _guide((HERE / "guide.md").read_text(encoding="utf-8")),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
@@ -82,9 +86,18 @@ def _trap(trap: Trap) -> str:
     return " | ".join([f"`{trap.id}`", *map(_escape, (trap.looks_at, trap.consequence, trap.fix, trap.source))])
 
 
+def _ignored() -> list[str]:
+    """Fields of the job file that `k8sel docker` ignores."""
+    return sorted({row.job for rows in FIELDS.values() for row in rows.values() if row.docker == "ignored"})
+
+
 def _filled(name: str, text: str) -> str:
     """A page written by hand, with what is generated in it made anew."""
-    return _between((HERE / name).read_text(encoding="utf-8"), BEGIN, text)
+    return _between(_page(name), BEGIN, text)
+
+
+def _page(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def _cpu(page: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.emit import TARGETS, configmap
@@ -48,8 +48,7 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Examined:
+class _Examined(Struct, frozen=True, kw_only=True):
     """A job as it would start, with what the rules find in it."""
 
     file: JobFile  # defaulted

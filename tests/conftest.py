@@ -10,15 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import hypothesis
 import pytest
+import shell
 
 from cluster import machine
 from cluster.client import Cluster, Images, await_
+
+shell.settle()  # before any test module is imported: some keep a copy of the environment
 
 NVML_SOURCE = Path(__file__).parent / "fakenvml" / "nvml.c"
 
@@ -88,6 +93,19 @@ def gpus(cluster: Cluster) -> Iterator[None]:
     with machine.locked("gpus.lock"):
         await_(lambda: cluster.gpus_in_use() == 0, what="free GPUs")
         yield
+
+
+@pytest.fixture(scope="session")
+def plain_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """This Python in an environment of its own, with k8sel and no launcher or library of training beside it.
+
+    What is beside a Python changes what k8sel checks and finds: `make demo` puts torch beside the tests' own.
+    """
+    folder = tmp_path_factory.mktemp("plain")
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    (site / "own.pth").write_text(f"{sysconfig.get_path('purelib')}\n{Path(__file__).parents[1]}\n")
+    return str(folder / "bin" / "python")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""From a place in a manifest back to the field of the job file that made it. Pure; knows no cluster."""
+"""Finds the field of the job file that made a field of a manifest. Pure; knows no cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONTAINER: _Table = _table("container")
 
 
 def parse(manifest_path: str) -> tuple[str | int, ...]:
-    """``spec.a[Master].b[0]`` as its parts; a list key ``[name="x"]`` stays one part, ``name=x``."""
+    """Splits ``spec.a[Master].b[0]`` into its parts; a list key ``[name="x"]`` stays one part, ``name=x``."""
     parts: list[str | int] = []
     for match in _PART.finditer(manifest_path.strip()):
         found = match.groupdict()
@@ -57,15 +57,15 @@ def to_field(
     manifest: Mapping[str, Any] | None = None,
     job: Mapping[str, Any] | None = None,
 ) -> FieldPath | None:
-    """The job file's field behind ``spec.pytorchReplicaSpecs[Master].template.spec.containers[0].image``.
+    """The job file's field behind ``spec.pytorchReplicaSpecs[Master].template.spec.containers[0].image``, or None.
 
-    With the manifest and the job file's own data, entries of lists are found by their names. None: no field made this.
+    With the manifest and the job file's own data, entries of lists are found by their names.
     """
     parts = parse(manifest_path)
     field = _field(parts)
     if field is None:
         return None
-    if "*" in field:  # any entry of a list, as a policy's macro says it
+    if "*" in field:  # any entry of a list, as in a policy's macro
         field = field[: field.index("*")]
     return _present(_in_list(field, parts, manifest or {}, job or {}), job)
 
@@ -120,7 +120,7 @@ def _look_up(table: _Table, parts: tuple[str | int, ...]) -> FieldPath | None:
 def _in_list(
     field: FieldPath, parts: tuple[str | int, ...], manifest: Mapping[str, Any], job: Mapping[str, Any]
 ) -> FieldPath:
-    """``spec.env[5]`` of the manifest as the ``spec.env[1]`` of the file: found by name, since k8sel adds entries."""
+    """The file's ``spec.env[1]`` for the manifest's ``spec.env[5]``, found by its name: k8sel adds entries."""
     if len(field) < 3 or field[1] not in _BY_NAME:
         return field
     key, entry = _BY_NAME[str(field[1])], field[2]
@@ -137,7 +137,7 @@ def _in_list(
 
 
 def _present(field: FieldPath, job: Mapping[str, Any] | None) -> FieldPath:
-    """Where the file says it another way: affinity from product, a resource from count, a volume from sharedMemory."""
+    """The field in the file: affinity may be from product, a resource from count, a volume from sharedMemory."""
     if job is None or _get(job, field) is not None:
         return field
     other: FieldPath

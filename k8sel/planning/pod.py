@@ -23,7 +23,7 @@ _ATTRIBUTES = {
 
 
 def pod(spec: Spec, devices: Devices) -> Fragment:
-    """Pod-level fields of the nodes."""
+    """Pod-level fields of the nodes' pods."""
     return _pod(spec, _with_labels(spec.affinity, _labels(devices)), devices)
 
 
@@ -33,17 +33,17 @@ def launcher_pod(spec: Spec, devices: Devices) -> Fragment:
 
 
 def container(spec: Spec, devices: Devices, capabilities: tuple[str, ...] = ()) -> Fragment:
-    """Container-level fields of the nodes."""
+    """Container-level fields of the nodes' containers."""
     return _container(spec, _resources(spec, devices), capabilities)
 
 
 def launcher_container(spec: Spec) -> Fragment:
-    """Container-level fields of a launcher: it holds no device."""
+    """Container-level fields of a launcher, which has no device."""
     return _container(spec, LAUNCHER_RESOURCES, ())
 
 
 def quantity(value: float | str | None) -> str | None:
-    """As a string, since a resource's schema takes no fraction as a number."""
+    """``value`` as a string: a resource's schema takes no fraction as a number."""
     return None if value is None else text(value)
 
 
@@ -95,7 +95,7 @@ def _pod_security(spec: Spec) -> Fragment:
 def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:
     given = spec.security_context
     if given.get("privileged"):
-        return given  # has them all; the API refuses some of the rest beside it
+        return given  # it has all rights; the API refuses some other settings beside it
     own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     merged = _over(own, given)
     added = [*capabilities, *(name for name in merged["capabilities"].get("add", ()) if name not in capabilities)]
@@ -103,7 +103,7 @@ def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:
 
 
 def _over(own: dict[str, Any], given: Fragment) -> dict[str, Any]:
-    """``given`` laid over ``own``, part by part."""
+    """``own`` with the keys of ``given`` in place of its own, one level deep."""
     merged = dict(own)
     for key, value in given.items():
         both = isinstance(value, dict) and isinstance(own.get(key), dict)
@@ -117,19 +117,19 @@ def _tolerations(spec: Spec, devices: Devices) -> list[Fragment]:
 
 
 def _labels(devices: Devices) -> list[Fragment]:
-    """What a node's labels have to say of its devices."""
+    """Requirements on a node's labels for its devices."""
     wanted: list[Fragment] = []
     if devices.product and devices.product_label:
         wanted += [{"key": devices.product_label, "operator": "In", "values": list(devices.product)}]
     if devices.memory is not None and devices.memory_label:
-        # The label is rounded down to MiB, and Gt is "more than". It is a card's, of which a slice has a part.
+        # The label is rounded down to MiB, and Gt means "more than". It is the card's memory, and a slice has a part.
         below = max(devices.memory // MEBIBYTE - 1, 0)
         wanted += [{"key": devices.memory_label, "operator": "Gt", "values": [str(below)]}]
     return wanted
 
 
 def _with_labels(affinity: Fragment, wanted: list[Fragment]) -> Fragment:
-    """``affinity`` and the labels: in every term, since terms are alternatives."""
+    """``affinity`` with the labels in every term, since terms are alternatives."""
     if not wanted:
         return affinity
     node = affinity.get("nodeAffinity", {})

@@ -30,8 +30,10 @@ os.write(1, ("shown " + json.dumps({name: os.environ.get(name) for name in names
 """
 
 
-def run(*args: str, env: dict[str, str] | None = None, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "k8sel", "run", *args]
+def run(
+    *args: str, env: dict[str, str] | None = None, text: str | None = None, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "k8sel", "run", *args]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=env or CLEAN, cwd=ROOT)
 
 
@@ -82,10 +84,9 @@ def test_a_stale_mask_is_named_and_can_be_overridden() -> None:
     assert run("--override-env", "-", env=stale, text=show).stdout == "''\n"
 
 
-def test_a_missing_launcher_is_named(tmp_path: Path) -> None:
-    (tmp_path / "python3").symlink_to(sys.executable)
+def test_a_missing_launcher_is_named(tmp_path: Path, plain_python: str) -> None:
     text = job("python", "train.py", launcher="accelerate", processesPerNode=1, accelerator={"type": "cuda"})
-    result = run("-", env={**CLEAN, "PATH": str(tmp_path)}, text=text)
+    result = run("-", env={**CLEAN, "PATH": str(tmp_path)}, text=text, python=plain_python)
     assert result.returncode == 1
     assert result.stderr == (
         "k8sel: accelerate is not on this machine's PATH, and launcher accelerate needs it. "

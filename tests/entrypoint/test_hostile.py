@@ -97,10 +97,13 @@ def test_a_count_by_hand_without_end(nvml_box: Box) -> None:
     assert end.message == "k8sel: K8SEL_COUNT=999999999: a whole number is needed, 0 to 65536\n"
 
 
-def test_a_position_beyond_the_count(nvml_box: Box) -> None:
-    end = nvml_box.start(expect=devices(5, count=3))
+@pytest.mark.parametrize("position", [3, 5])
+def test_a_position_beyond_the_count(position: int, nvml_box: Box) -> None:
+    end = nvml_box.start(expect=devices(position, count=3))
     assert (end.status, end.out) == (78, "")
-    assert end.message == "k8sel: node box: device 5 needs a count of 6 or more, and the count is 3\n"
+    assert end.message == (
+        f"k8sel: node box: device {position} needs a count of {position + 1} or more, and the count is 3\n"
+    )
 
 
 def test_going_on_without_the_devices_is_not_with_all_the_others(nvml_box: Box) -> None:

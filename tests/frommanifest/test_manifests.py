@@ -42,7 +42,9 @@ def said(text: str) -> str:
 
 def test_k8sels_own_object_leads_to_its_job_file() -> None:
     own = manifest("no-shared-memory").replace("metadata:\n", "metadata:\n  labels: {k8sel.dev/job: own}\n", 1)
-    with pytest.raises(SpecError, match=r"this PyTorchJob was made by k8sel, from a job file\. Hint: that job file"):
+    with pytest.raises(
+        SpecError, match=r"this PyTorchJob was made by k8sel, from a job file\. Hint: use that job file"
+    ):
         convert(own, Asked())
 
 
@@ -131,7 +133,7 @@ def test_a_pytorch_job_is_all_there() -> None:
             "mask-twice",
             "    env:",
             "    env:\n    - {name: NVIDIA_VISIBLE_DEVICES, value: '0'}",
-            "it would beat",
+            "it would override",
         ),
         ("mask-twice", "    env:", "    lifecycle: {}\n    env:", "lifecycle is not carried over"),
     ],
@@ -153,11 +155,21 @@ def test_the_selector_that_a_cluster_writes_is_not_reported() -> None:
 @pytest.mark.parametrize(
     ("case", "old", "new", "words"),
     [
-        ("mask-twice", "command: [python, train.py", "args: [--x", "which program the image starts by itself is"),
+        (
+            "mask-twice",
+            "command: [python, train.py",
+            "args: [--x",
+            "the manifest does not name the program that the image starts",
+        ),
         ("mask-twice", "gpu: 2", 'gpu: "0.5"', "nvidia.com/gpu: 0.5 is not a number of devices"),
         ("mask-twice", "gpu: 2", "gpu: 2\n        amd.com/gpu: 1", "amd.com/gpu: a job has one type of device"),
         ("mask-twice", "train.py", "$(SCRIPT)", 'line knows "$(SCRIPT)"'),
-        ("exposure-without-request", "value: void", "value: all", "NVIDIA_VISIBLE_DEVICES=all: how many devices"),
+        (
+            "exposure-without-request",
+            "value: void",
+            "value: all",
+            "NVIDIA_VISIBLE_DEVICES=all: the manifest does not give",
+        ),
         (
             "nproc-per-node-auto",
             'nprocPerNode: "2"',
@@ -165,7 +177,7 @@ def test_the_selector_that_a_cluster_writes_is_not_reported() -> None:
             "how many processes a node has",
         ),
         ("mask-twice", "kind: Pod", "kind: Service", "no PyTorchJob, MPIJob, Job, Pod is in this file"),
-        ("mask-twice", "containers:", "boxes:", "Pod has no container to look at"),
+        ("mask-twice", "containers:", "boxes:", "Pod has no container. Hint: "),
     ],
 )
 def test_a_manifest_is_refused_with_the_reason(case: str, old: str, new: str, words: str) -> None:

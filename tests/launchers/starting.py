@@ -36,14 +36,14 @@ def start(command: Sequence[str], env: Mapping[str, str], text: str = "") -> Don
     return subprocess.run(command, input=text, env=dict(env), capture_output=True, text=True, check=False)
 
 
-def k8sel(text: str, env: Mapping[str, str], *words: str) -> Done:
+def k8sel(text: str, env: Mapping[str, str], *words: str, python: str = sys.executable) -> Done:
     """A k8sel command that reads ``text``."""
-    return start([sys.executable, "-m", "k8sel", *words, "-"], env, text)
+    return start([python, "-m", "k8sel", *words, "-"], env, text)
 
 
-def run(text: str, env: Mapping[str, str]) -> Done:
+def run(text: str, env: Mapping[str, str], python: str = sys.executable) -> Done:
     """`k8sel run`."""
-    return k8sel(text, env, "run", "-q")
+    return k8sel(text, env, "run", "-q", python=python)
 
 
 def ranks(*ended: Done) -> list[Rank]:

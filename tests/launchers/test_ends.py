@@ -30,8 +30,9 @@ def test_a_programs_own_status_is_lost_behind_an_agent(env: dict[str, str], laun
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "deepspeed"])
-def test_a_missing_torchrun_is_named(env: dict[str, str], tmp_path: Path, launcher: str) -> None:
-    done = run(job(SHOW, launcher=launcher, accelerator={"type": "cuda"}), {**env, "PATH": str(tmp_path)})
+def test_a_missing_torchrun_is_named(env: dict[str, str], tmp_path: Path, launcher: str, plain_python: str) -> None:
+    text = job(SHOW, launcher=launcher, accelerator={"type": "cuda"})
+    done = run(text, {**env, "PATH": str(tmp_path)}, plain_python)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"k8sel: torchrun is not on this machine's PATH, and launcher {launcher} needs it. "

@@ -28,7 +28,7 @@ NAMED = {
 }
 # What `devices: []` leaves in sight on a machine that no container narrows: no value of these masks means none.
 NOT_HIDDEN = {"mps": [0], **{row: [0, 1, 2, 3] for row in ("xpu", "hpu", "npu", "neuron", "tpu", "mlu")}}
-NOT_IN_DOCKER = {"tpu": "how chosen devices of type tpu enter a container of Docker's is not in the table"}
+NOT_IN_DOCKER = {"tpu": "the table does not say how Docker exposes chosen devices of type tpu"}
 SETS = {
     "xpu": "ZE_AFFINITY_MASK",
     "npu": "ASCEND_RT_VISIBLE_DEVICES",

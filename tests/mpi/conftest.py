@@ -10,6 +10,6 @@ from mpi.runtimes import INSTALLED, Runtime, installed
 
 
 @pytest.fixture(params=INSTALLED)
-def runtime(request: pytest.FixtureRequest, mpis: Path) -> Runtime:
+def runtime(request: pytest.FixtureRequest, mpis: Path, plain_python: str) -> Runtime:
     """Each MPI in turn."""
-    return installed(request.param, mpis)
+    return installed(request.param, mpis, plain_python)

@@ -32,6 +32,7 @@ class Runtime:
     name: str  # its folder's
     implementation: str  # as a job file says it
     folder: Path
+    python: str  # of the ranks
     library: str
     outlived: bool  # whether a rank that fails before MPI_Init leaves the others running
     saves: bool  # whether a rank has the time to save what it has when the job is told to stop
@@ -64,7 +65,7 @@ class Runtime:
 
     def show(self, folder: Path, *arguments: str, **given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
         """What each rank of that job sees."""
-        result = self.run(sys.executable, str(PROGRAMS / "show.py"), str(folder), *arguments, **given)
+        result = self.run(self.python, str(PROGRAMS / "show.py"), str(folder), *arguments, **given)
         assert result.returncode == 0, result.stderr
         return shown(folder)
 
@@ -101,9 +102,9 @@ _FACTS: dict[str, dict[str, Any]] = {
 }
 
 
-def installed(name: str, folder: Path) -> Runtime:
-    """The runtime of that name, below the folder of all of them."""
-    return Runtime(name=name, folder=folder / name, **_FACTS[name])
+def installed(name: str, folder: Path, python: str = sys.executable) -> Runtime:
+    """The runtime of that name, below the folder of all of them, and the Python of its ranks."""
+    return Runtime(name=name, folder=folder / name, python=python, **_FACTS[name])
 
 
 def shown(folder: Path) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def _launched(runtime: Runtime, nodes: int, place: Place, folder: Path) -> subpr
 def _launcher(runtime: Runtime, nodes: int, place: Place, folder: Path) -> dict[str, Any]:
     """As the MPIJob has it."""
     text = runtime.job(
-        sys.executable,
+        runtime.python,
         str(PROGRAMS / "show.py"),
         str(folder / "ranks"),
         "--ddp_backend=ccl",

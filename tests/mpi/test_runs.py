@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from mpi.runtimes import PROGRAMS, ROOT, RUN, Runtime
 
 pytestmark = pytest.mark.mpi
 
-PYTHON = sys.executable
 NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 # Every job of mpirun has the same MASTER_PORT; there, no other test has it.
 ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
@@ -59,7 +57,7 @@ def test_settings_of_oneccl_reach_each_rank(runtime: Runtime, tmp_path: Path) ->
 
 def test_the_numbers_are_those_of_mpi_itself(runtime: Runtime) -> None:
     library = str(runtime.folder / "lib" / runtime.library)
-    result = runtime.run(PYTHON, str(PROGRAMS / "reduce.py"), library)
+    result = runtime.run(runtime.python, str(PROGRAMS / "reduce.py"), library)
     host = Path("/proc/sys/kernel/hostname").read_text().strip()
     expected = [f"rank {rank} of 2 on {host}: 1, as in the environment: True" for rank in range(2)]
     assert sorted(result.stdout.splitlines()) == expected, result.stderr
@@ -70,7 +68,7 @@ def test_torch_finds_the_other_ranks(runtime: Runtime, torch_env: dict[str, str]
     if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
         unavailable("no network namespace for a test's own ports: run as root, with iproute2")
     result = runtime.run(
-        PYTHON,
+        runtime.python,
         str(PROGRAMS / "gloo.py"),
         shell={"PYTHONPATH": f"{ROOT}:{torch_env['PYTHONPATH']}"},
         within=ALONE,
@@ -107,7 +105,7 @@ def test_each_says_of_itself_what_no_other_says(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("status", [7, 78])
 def test_the_status_is_the_programs(runtime: Runtime, status: int) -> None:
-    assert runtime.run(PYTHON, "-c", f"raise SystemExit({status})").returncode == status
+    assert runtime.run(runtime.python, "-c", f"raise SystemExit({status})").returncode == status
 
 
 def test_devices_that_are_not_there_end_the_job_before_any_rank(runtime: Runtime, tmp_path: Path) -> None:
@@ -120,7 +118,7 @@ def test_devices_that_are_not_there_end_the_job_before_any_rank(runtime: Runtime
 def test_trap_a9_a_rank_that_fails_before_mpi_starts(runtime: Runtime, tmp_path: Path) -> None:
     """hydra leaves the others alive, which is why nothing is checked in the ranks alone."""
     stays = "0.5" if runtime.outlived else "600"
-    result = runtime.run(PYTHON, str(PROGRAMS / "fail.py"), str(tmp_path), "7", stays)
+    result = runtime.run(runtime.python, str(PROGRAMS / "fail.py"), str(tmp_path), "7", stays)
     assert result.returncode == 7
     assert result.stdout == ("rank 0 lived on\n" if runtime.outlived else "")
 
@@ -130,7 +128,7 @@ def test_trap_a10_a_signal_reaches_all_ranks_and_none_is_left(runtime: Runtime, 
 
     hydra then waits for the ranks, and Open MPI kills them within a second (5: a quarter of one).
     """
-    with _started(runtime, PYTHON, str(PROGRAMS / "stop.py"), str(tmp_path), "5") as child:
+    with _started(runtime, runtime.python, str(PROGRAMS / "stop.py"), str(tmp_path), "5") as child:
         assert Path(f"/proc/{child.pid}/exe").resolve().is_relative_to(runtime.folder)
         child.send_signal(signal.SIGTERM)
         status = child.wait()

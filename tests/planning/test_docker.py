@@ -19,7 +19,7 @@ from k8sel.facts import accelerators
 from k8sel.jobfile import validate
 from k8sel.jobfile.defaults import default
 from k8sel.machine import hardware
-from k8sel.machine.docker import emit
+from k8sel.machine.docker import arguments, emit
 from k8sel.machine.docker import line as docker_line
 from k8sel.planning.plan import JobPlan
 from planning.jobs import job, plan
@@ -77,9 +77,27 @@ def test_nodes_have_devices_behind_each_other_and_one_group() -> None:
     assert (first.device_ids, second.device_ids) == (("0", "1"), ("2", "3"))
     assert {first.network, second.network} == {"job-k8sel"}
     assert (first.env["PET_NODE_RANK"], second.env["PET_NODE_RANK"]) == ("0", "1")
+    assert (first.env["RANK"], second.env["RANK"]) == ("0", "1")
     for each in (first, second):
         assert each.env["PET_NNODES"] == "2"
         assert each.env["PET_MASTER_ADDR"] == each.env["MASTER_ADDR"] == first.name == "job-master-0"
+
+
+def test_a_container_with_devices_has_its_limits_in_the_line_and_for_the_daemon() -> None:
+    (container,) = containers({"type": "cuda", "count": 1})
+    words = shlex.split(docker_line.line(container))
+    assert [value for option, value in pairwise(words) if option == "--ulimit"] == ["memlock=-1", "stack=67108864"]
+    assert arguments.arguments(container)["ulimits"] == [
+        {"name": "memlock", "soft": -1, "hard": -1},
+        {"name": "stack", "soft": 67108864, "hard": 67108864},
+    ]
+
+
+def test_a_runtime_that_counts_in_its_own_way_gets_its_own_numbers() -> None:
+    row, job_plan = accelerators.by_name("hpu"), plan({"type": "hpu", "devices": [2, 0]}, "docker")
+    host = emit.Host(entrypoint="/cache/it", nodes=NODES, groups={}, order=(1, 0, 3, 2))
+    found = emit.emit(job_plan, row, job_plan.nodes[0], host)
+    assert found.env["HABANA_VISIBLE_DEVICES"] == "1,3"
 
 
 def test_a_plan_says_the_hosts_numbers() -> None:

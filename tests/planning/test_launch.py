@@ -141,6 +141,10 @@ def mpirun(implementation: str, door: str = "kubernetes", **spec: object) -> Arg
     ).launch
 
 
+def test_open_mpi_on_this_machine_has_a_slot_for_each_rank() -> None:
+    assert "localhost:2" in mpirun("OpenMPI", "run")
+
+
 def test_open_mpi_is_told_hosts_and_ssh_options_by_flags_that_4_and_5_have() -> None:
     launch = mpirun("OpenMPI", env=[{"name": "A", "value": "1"}])
 

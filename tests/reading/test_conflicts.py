@@ -60,14 +60,14 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "several nodes of MPI in Docker": (
         "docker",
         {"launcher": "mpirun", "nodes": 2},
-        "spec.nodes: forbidden: mpirun reaches other nodes over ssh, with keys that the mpi-operator makes. "
-        "Hint: nodes: 1 with more processesPerNode, or launcher: torchrun",
+        "spec.nodes: forbidden: mpirun reaches other nodes over ssh, and only the mpi-operator makes the keys for it. "
+        "Hint: write nodes: 1 with more processesPerNode, or launcher: torchrun",
     ),
     "several nodes in the machine's network": (
         "docker",
         {"nodes": 2, "hostNetwork": True},
         "spec.hostNetwork: forbidden: several nodes on one machine need a network of their own. "
-        "Hint: leave it out, or nodes: 1",
+        "Hint: leave it out, or write nodes: 1",
     ),
 }
 

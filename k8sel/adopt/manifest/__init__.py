@@ -22,11 +22,11 @@ __all__ = ["convert"]
 _ROLES = {
     "PyTorchJob": ("Master", "Worker"),
     "MPIJob": ("Worker",),
-}  # whose pods compute; the first says what a pod has
+}  # roles whose pods compute; the first one's pods count
 
 
 def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
-    """The job files for ``text``, and what they do not say. Raises SpecError with every reason of all objects."""
+    """The job files for ``text``, and remarks on what they lack. Raises SpecError with all reasons of all objects."""
     drafts, written = [], []
     for document in parse(text.encode(), asked.file):
         for manifest in manifests(document):
@@ -36,7 +36,7 @@ def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
     problems = [problem for draft in drafts for problem in draft.problems]
     if not drafts:
         draft = Draft(text=text, file=asked.file)
-        draft.refuse(Word(text="", start=0, end=0), f"no {', '.join(KINDS)} is in this file", "one that trains")
+        draft.refuse(Word(text="", start=0, end=0), f"no {', '.join(KINDS)} is in this file", "give one that trains")
         problems = draft.problems
     if problems:
         raise LineError(problems, text)
@@ -48,10 +48,10 @@ def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> 
     pods, container = _training(manifest)
     here = places.word(manifest.kind, manifest.at("kind"))
     if manifest.get("metadata", "labels", LABEL_JOB) is not None:
-        draft.refuse(here, f"this {manifest.kind} was made by k8sel, from a job file", "that job file, as it is")
+        draft.refuse(here, f"this {manifest.kind} was made by k8sel, from a job file", "use that job file")
         return ""
     if pods is None or container is None:
-        draft.refuse(here, f"{manifest.kind} has no container to look at", "the pods' template with its containers")
+        draft.refuse(here, f"{manifest.kind} has no container", "write the pods' template with its containers")
         return ""
     starter = _starter(manifest) or container
     try:
@@ -76,12 +76,12 @@ def _training(manifest: Manifest) -> tuple[Pods | None, Container | None]:
 
 
 def _starter(manifest: Manifest) -> Container | None:
-    """An MPIJob's launcher, which starts what its workers run."""
+    """The container of an MPIJob's launcher, which starts the workers' processes."""
     return next((each for pods in manifest.pods if pods.role == "Launcher" for each in pods.containers), None)
 
 
 def _command(draft: Draft, manifest: Manifest, starter: Container, places: Places) -> None:
-    """What the container starts, read as a command line."""
+    """Reads the container's command as a command line."""
     fields.variables(draft, starter, places)
     given = list(_operators(manifest, places)) if manifest.kind == "PyTorchJob" else []
     added = {name: word for name, word in given if name not in draft.env}
@@ -89,9 +89,9 @@ def _command(draft: Draft, manifest: Manifest, starter: Container, places: Place
     draft.group = _group(manifest)
     words = list(_words(starter, places, draft))
     if not words or words[0].text.startswith("-"):
-        hint = "command, with the program that trains"
+        hint = "write command, with the program that trains"
         draft.refuse(
-            places.word("", starter.path), "which program the image starts by itself is not in the manifest", hint
+            places.word("", starter.path), "the manifest does not name the program that the image starts", hint
         )
         return
     programs.read(draft, words)
@@ -102,7 +102,7 @@ def _command(draft: Draft, manifest: Manifest, starter: Container, places: Place
 
 
 def _operators(manifest: Manifest, places: Places) -> Iterator[tuple[str, Word]]:
-    """What training-operator tells torchrun: pkg/controller.v1/pytorch/envvar.go."""
+    """Variables that the training-operator sets for torchrun: pkg/controller.v1/pytorch/envvar.go."""
     path = manifest.at("spec", "nprocPerNode")
     value = manifest.get("spec", "nprocPerNode")
     yield "PET_NPROC_PER_NODE", places.word("auto" if value is None else str(value), path)
@@ -110,7 +110,7 @@ def _operators(manifest: Manifest, places: Places) -> Iterator[tuple[str, Word]]
 
 
 def _group(manifest: Manifest) -> tuple[int, int] | None:
-    """Nodes and ranks of each, where the object says them and not the command."""
+    """Number of nodes, and of ranks on each, where the object has them and the command does not."""
     if manifest.kind != "MPIJob":
         return None
     also = 1 if manifest.get("spec", "runLauncherAsWorker") else 0

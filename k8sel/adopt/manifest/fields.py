@@ -1,4 +1,4 @@
-"""What stands around the command: devices, resources, volumes, policies. Tables of where it goes in the job file."""
+"""Everything of a manifest but its command: devices, resources, volumes, policies. Most follows the table of fields."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PLACES: dict[tuple[str, ...], str] = {
     ("spec", "runPolicy"): "runPolicy",
     ("metadata",): "metadata",
 }
-_KUBECTLS = "kubectl.kubernetes.io/"  # annotations that it writes for itself
+_KUBECTLS = "kubectl.kubernetes.io/"  # annotations that kubectl writes for itself
 _NOT_CARRIED = "it has no field in a job file"
 
 
 def variables(draft: Draft, container: Container, places: Places) -> None:
-    """The container's variables: values, and where others are read."""
+    """Takes the container's variables: values, and the sources of those with a valueFrom."""
     for index, entry in enumerate(listing(container.data.get("env"))):
         name, path = dig(entry, "name"), (*container.path, "env", index)
         if not isinstance(name, str):
@@ -41,13 +41,13 @@ def variables(draft: Draft, container: Container, places: Places) -> None:
         word = places.word("envFrom", (*container.path, "envFrom"))
         draft.warn(
             word,
-            "envFrom is not carried over: which variables that is stands elsewhere",
-            "env, each with its valueFrom",
+            "envFrom is not carried over: the manifest does not name its variables",
+            "write each variable in env, with its valueFrom",
         )
 
 
 def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, places: Places) -> None:
-    """Everything but the command and its variables."""
+    """Takes everything but the command and its variables."""
     if manifest.kind in REPLICAS:
         draft.nodes = manifest.nodes or 1
         draft.put(("spec", "nodes"), draft.nodes, places.word("", manifest.at("spec")))
@@ -63,7 +63,7 @@ def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, pla
         if other is not container:
             word = places.word(other.name, other.path)
             draft.warn(
-                word, f"container {other.name} is not carried over: a job's pod has one", "what it does, elsewhere"
+                word, f"container {other.name} is not carried over: a job's pod has one container", "run it elsewhere"
             )
 
 
@@ -77,12 +77,12 @@ def _object(draft: Draft, manifest: Manifest, places: Places) -> None:
 
 
 def _alike(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
-    """The nodes of a job are alike: what another role has is not carried over."""
+    """Warns where another role's template differs: the nodes of a job are alike."""
     for other in manifest.pods:
         if other.role not in (pods.role, "Launcher") and other.spec != pods.spec:
             word = places.word("", other.path)
             message = f"{other.role}'s template differs from {pods.role}'s, and the nodes of a job are alike"
-            draft.warn(word, message, f"{pods.role}'s is taken")
+            draft.warn(word, message, f"make the templates alike: the job file follows {pods.role}'s")
 
 
 def _others(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> None:
@@ -94,7 +94,8 @@ def _others(draft: Draft, manifest: Manifest, pods: Pods, places: Places) -> Non
                 draft.note(word, f"{'.'.join((*path, str(name)))} is not carried over: {_NOT_CARRIED}")
     template = (*pods.spec_path[:-1], "metadata")
     if manifest.kind != "Pod" and any(mapping(dig(manifest.document.data, *template)).values()):
-        draft.note(places.word("", template), "the template's own metadata is not carried over", "metadata.labels")
+        message = "the template's own metadata is not carried over"
+        draft.note(places.word("", template), message, "write labels in metadata.labels")
 
 
 def _labels(draft: Draft, manifest: Manifest, places: Places) -> None:
@@ -126,7 +127,7 @@ def _is_reported(rows: Mapping[str, Field], name: str) -> bool:
 
 
 def _devices(draft: Draft, container: Container, places: Places) -> None:
-    """Extended resources of the table are the accelerator, the rest are resources."""
+    """Takes resources of the accelerator table as the accelerator, and all others as resources."""
     _resources(draft, container, places)
     if not container.asks:
         _without_request(draft, container, places)
@@ -139,14 +140,14 @@ def _devices(draft: Draft, container: Container, places: Places) -> None:
         draft.put(("spec", "accelerator", "resource"), asked.resource, word)
     exposure = draft.env.pop(asked.row.exposure_env or "", None)
     if exposure:
-        message = f"{asked.row.exposure_env} is not carried over: it would beat what the device plugin gives"
-        draft.warn(exposure, message, "accelerator.devices chooses among the devices that are allotted")
+        message = f"{asked.row.exposure_env} is not carried over: it would override the device plugin's choice"
+        draft.warn(exposure, message, "use accelerator.devices, which chooses among the allotted devices")
     for other in others:
-        draft.refuse(places.word("", other.path), f"{other.resource}: a job has one type of device", "one of them")
+        draft.refuse(places.word("", other.path), f"{other.resource}: a job has one type of device", "keep one of them")
 
 
 def _resources(draft: Draft, container: Container, places: Places) -> None:
-    """CPUs, memory and the like; a device that is no whole one is refused."""
+    """Takes CPUs, memory and other resources. Refuses a part of a device."""
     resources = mapping(container.data.get("resources"))
     for field in ("requests", "limits"):
         for name, amount in mapping(resources.get(field)).items():
@@ -155,26 +156,26 @@ def _resources(draft: Draft, container: Container, places: Places) -> None:
                 draft.put(("spec", "resources", str(name)), amount, word)
             elif number(amount) is None:
                 message = f"{name}: {bare(str(amount))} is not a number of devices"
-                draft.refuse(word, message, "a whole number")
+                draft.refuse(word, message, "write a whole number")
 
 
 def _without_request(draft: Draft, container: Container, places: Places) -> None:
-    """No devices, unless a variable for the container's runtime exposes some of the host's."""
+    """Takes a container without a request: no devices, or those that a variable of its runtime exposes."""
     for row in ROWS.values():
         word = draft.env.get(row.exposure_env or "")
         if word is None or word.text in NOTHING:
             continue
         draft.row_hints.setdefault(row.name, word)
         if word.text == "all":
-            message = f"{row.exposure_env}=all: how many devices that is, is not in the manifest"
-            draft.refuse(word, message, "a request for devices in resources.limits")
+            message = f"{row.exposure_env}=all: the manifest does not give the number of devices"
+            draft.refuse(word, message, "request the devices in resources.limits")
         draft.put(("spec", "accelerator", "allocation"), "host", word)
         return
     draft.row_hints.setdefault(row_of_cpus().name, places.word("", container.path))
 
 
 def _volumes(draft: Draft, pods: Pods, container: Container, places: Places) -> None:
-    """/dev/shm with a size is sharedMemory; other volumes stay as they are."""
+    """Takes a volume at /dev/shm with a size as sharedMemory, and the other volumes as they are."""
     volumes, mounts = listing(pods.spec.get("volumes")), listing(container.data.get("volumeMounts"))
     name = next((dig(mount, "name") for mount in mounts if dig(mount, "mountPath") == SHM), None)
     memory = next((each for each in volumes if name and dig(each, "name") == name), None)

@@ -1,4 +1,4 @@
-"""Where a manifest's values stand, as words of its text. Judges nothing."""
+"""A manifest's values as words of its text, each with its place. Judges nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPANDED = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
 class Places:
-    """The places of one document."""
+    """The places in one document."""
 
     def __init__(self, text: str, document: Document) -> None:
         self._document = document

@@ -1,4 +1,4 @@
-"""What only holds for containers on this machine, without a cluster around them."""
+"""Rules for containers of this machine, which have no cluster."""
 
 from __future__ import annotations
 
@@ -36,41 +36,41 @@ def _only_docker(rule: Rule) -> Rule:
 
 @_only_docker
 def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
-    """Chosen devices enter a container in a way of their vendor's own."""
+    """Refuses chosen devices where the table has no way to expose them in a container."""
     row = ROWS.get(job.spec.accelerator.type)
     if row and row.is_device and job.spec.accelerator.devices and not row.in_docker:
-        message = f"how chosen devices of type {row.name} enter a container of Docker's is not in the table"
-        yield forbidden(("spec", "accelerator", "type"), message, "`k8sel run`, or a cluster")
+        message = f"the table does not say how Docker exposes chosen devices of type {row.name}"
+        yield forbidden(("spec", "accelerator", "type"), message, "use `k8sel run`, or a cluster")
 
 
 @_only_docker
 def volumes_are_here(job: JobFile, door: str) -> Iterator[Problem]:
-    """Only a folder of the host's is anything without a cluster."""
+    """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
-            message = f"{source} is the cluster's, and there is none"
+            message = f"only a cluster has {source}, and Docker has none"
             yield forbidden(("spec", "volumes", index, source), message, "hostPath: {path: /data}")
         if isinstance(volume.get("hostPath"), dict) and not isinstance(volume["hostPath"].get("path"), str):
-            yield forbidden(("spec", "volumes", index, "hostPath"), "it has no path", "hostPath: {path: /data}")
+            yield forbidden(("spec", "volumes", index, "hostPath"), "it needs a path", "hostPath: {path: /data}")
 
 
 @_only_docker
 def values_are_here(job: JobFile, door: str) -> Iterator[Problem]:
-    """A value that is read elsewhere is the cluster's."""
+    """Refuses variables that take their value from a cluster."""
     for index, variable in enumerate(job.spec.env):
         if variable.value_from:
-            message = f"{variable.name} comes from the cluster (valueFrom), and there is none"
-            yield forbidden(("spec", "env", index, "valueFrom"), message, "a value")
+            message = f"{variable.name} takes its value from a cluster (valueFrom), and Docker has none"
+            yield forbidden(("spec", "env", index, "valueFrom"), message, "write a value")
 
 
 @_only_docker
 def security_is_whole(job: JobFile, door: str) -> Iterator[Problem]:
-    """The API server refuses these, too; here nobody else would look."""
+    """Refuses incomplete profiles and sysctls. On a cluster the API server does."""
     for name, given in _contexts(job):
         apparmor, sysctls = given.get("appArmorProfile"), given.get("sysctls")
         if isinstance(apparmor, dict) and apparmor.get("type") == "Localhost" and "localhostProfile" not in apparmor:
             path = ("spec", name, "appArmorProfile", "localhostProfile")
-            yield required(path, "type Localhost needs the name of a profile that this machine has loaded")
+            yield required(path, "type Localhost needs the name of an AppArmor profile that this machine has loaded")
         for index, sysctl in enumerate(sysctls if isinstance(sysctls, list) else ()):
             for part in ("name", "value"):
                 if isinstance(sysctl, dict) and part not in sysctl:
@@ -84,20 +84,22 @@ def _contexts(job: JobFile) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 @_only_docker
 def ignored_fields(job: JobFile, door: str) -> Iterator[Problem]:
-    """What only a cluster can do is left out, and said."""
+    """Warns of fields that Docker ignores."""
     for path, value in _clusters_own(job):
         if value:
-            yield warning(("spec", *path), "Docker has nothing like it, so it is ignored", "nothing: clusters read it")
+            message = "Docker has no such setting, and ignores it"
+            yield warning(("spec", *path), message, "keep it for a cluster, or leave it out")
 
 
 def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
+    """Paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
     spec, asked = job.spec, job.spec.accelerator
     yield ("accelerator", "allocation"), asked.allocation == "host"
     yield ("accelerator", "resource"), asked.resource
     yield from ((path, value) for path, value in _values(spec) if ("spec", *path) in IGNORED)
     for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
         yield from _others((name,), given, known)
-        # A file in the kubelet's own folder; Docker's own profile holds instead.
+        # The profile is a file in the kubelet's folder. Docker applies its default profile instead.
         yield (name, "seccompProfile", "localhostProfile"), "localhostProfile" in (given.get("seccompProfile") or ())
     yield from _others(("resources",), spec.resources, RESOURCES)
     for index, mount in enumerate(spec.volume_mounts):

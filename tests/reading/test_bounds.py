@@ -1,0 +1,63 @@
+"""Rules at their bounds: the last value that is allowed, and the first that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sel.jobfile import canonical, yamlio
+from k8sel.jobfile.defaults import default
+from k8sel.jobfile.load import load
+from k8sel.jobfile.quantity import whole
+from k8sel.jobfile.validate import errors, validate
+
+# Fields of spec that are just allowed, the same with one step more, and the message for that.
+BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "processes for two devices": (
+        {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 2},
+        {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 3},
+        "spec.processesPerNode: invalid: 3 processes, and 2 devices for them on a node. "
+        "Hint: processesPerNode: 2, or more devices",
+    ),
+    "a device and its neighbour": (
+        {"accelerator": {"type": "cuda", "devices": [1, 0]}},
+        {"accelerator": {"type": "cuda", "devices": [1, 1]}},
+        "spec.accelerator.devices[1]: duplicate: device 1 is devices[0] already. Hint: name each device once",
+    ),
+    "a device and the count": (
+        {"accelerator": {"type": "cuda", "count": 2, "devices": [1]}},
+        {"accelerator": {"type": "cuda", "count": 1, "devices": [1]}},
+        "spec.accelerator.devices[0]: invalid: device 1 needs count > 1, and count is 1. "
+        "Hint: count: 2, or devices: [0]",
+    ),
+    "shared memory in memory": (
+        {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1Gi"},
+        {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1025Mi"},
+        "spec.sharedMemory: invalid: 1025Mi counts as memory, and resources.memory is 1Gi. "
+        "Hint: more memory, or less sharedMemory",
+    ),
+}
+
+
+def said(fields: dict[str, Any]) -> list[str]:
+    """What is wrong in a job with these fields of spec, without the places."""
+    spec = {"image": "registry.example/train:1", "command": ["python", "train.py"], "launcher": "torchrun", **fields}
+    data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "train"}, "spec": spec}
+    (job,) = load(yamlio.dump([data]).encode(), "job.yaml")
+    return [str(problem) for problem in errors(validate(default(job.file)))]
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_last_value_passes_and_the_next_is_refused(name: str) -> None:
+    last, beyond, message = BOUNDS[name]
+    assert (said(last), said(beyond)) == ([], [message])
+
+
+def test_a_part_of_a_unit_is_rounded_up() -> None:
+    assert [whole(each) for each in ("1", "1001m", "1999m", 0.5)] == [1, 2, 2, 1]
+
+
+def test_a_digest_has_numbers_as_go_writes_them() -> None:
+    texts = {8.0: "8", 0.1: "0.1", 1e-6: "0.000001", 1e-7: "1e-7", 1e20: "100000000000000000000", 1e21: "1e+21"}
+    assert {each: canonical.dumps(each) for each in texts} == texts
