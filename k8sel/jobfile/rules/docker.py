@@ -14,7 +14,7 @@ from k8sel.facts.fields import FIELDS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
-from k8sel.wording import forbidden, required, warning
+from k8sel.wording import bare, forbidden, required, warning
 
 BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
 SECURITY = (*BOTH_SECURITY, "supplementalGroups", "fsGroup", "sysctls")
@@ -49,7 +49,7 @@ def volumes_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
-            message = f"only a cluster has {source}, and Docker has none"
+            message = f"only a cluster has {bare(source)}, and Docker has none"
             yield forbidden(("spec", "volumes", index, source), message, "hostPath: {path: /data}")
         if isinstance(volume.get("hostPath"), dict) and not isinstance(volume["hostPath"].get("path"), str):
             yield forbidden(("spec", "volumes", index, "hostPath"), "it needs a path", "hostPath: {path: /data}")
