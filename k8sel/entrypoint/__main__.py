@@ -47,9 +47,9 @@ def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
         sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
         return 0
     mode, command = split(words)
-    from k8sel.entrypoint import container
+    from k8sel.entrypoint.start import environment
 
-    environ = container.under(environ)
+    environ = environment.under(environ)
     if mode != "check":
         _start(mode, command, environ, root)
     return _check(environ, root)
@@ -66,23 +66,24 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _start(mode: str, command: list[str], environ: dict[str, str], root: str) -> NoReturn:
-    from k8sel.entrypoint import expect, launch
+    from k8sel.entrypoint import launch
+    from k8sel.entrypoint.start import expect
 
     if not command or _unasked(environ):
         launch.become(launch.find(command, environ), command, environ)
     here, expectation = _machine(environ, root), expect.read(environ, command)
     environ = expect.handed_on(expectation, environ)
     if expectation.backend or expectation.mpi:
-        from k8sel.entrypoint import setvars
+        from k8sel.entrypoint.start import setvars
 
         environ = setvars.sourced(expectation, here, mode, command, environ)
     program = launch.find(command, environ)
     if mode == "gate":
-        from k8sel.entrypoint import gate
+        from k8sel.entrypoint.start import gate
 
         gate.wait_for_all(expectation, environ, command)
     else:
-        from k8sel.entrypoint import node
+        from k8sel.entrypoint.start import node
 
         start = node.start_rank if mode == "rank" else node.start_node
         environ = start(expectation, here, environ, command)
@@ -111,7 +112,8 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
 
 def _check(environ: dict[str, str], root: str) -> int:
     """Prints this node's report, whatever becomes of it."""
-    from k8sel.entrypoint import expect, gate, report
+    from k8sel.entrypoint import report
+    from k8sel.entrypoint.start import expect, gate
 
     try:
         answer = gate.check_here(expect.read(environ, []), _machine(environ, root), environ)

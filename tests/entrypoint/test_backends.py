@@ -15,7 +15,8 @@ from hypothesis import strategies as some
 
 from entrypoint.machines import Box, End, script
 from entrypoint.packages import environment, library, torch, version
-from k8sel.entrypoint import backends, elf, libraries, tables
+from k8sel.entrypoint import tables
+from k8sel.entrypoint.checks import backends, elf, libraries
 
 ASKED = ("--ddp_backend", "ccl")
 GLOO = "gloo, which any torch has"

@@ -72,8 +72,7 @@ def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
 
 def by_nvml(machine: Machine) -> Found:
     """What the driver's own library says, asked in a child process: it may hang on a broken GPU, or crash."""
-    from k8sel.entrypoint import forked
-    from k8sel.entrypoint.discovery import nvml
+    from k8sel.entrypoint.discovery import forked, nvml
 
     try:
         answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))

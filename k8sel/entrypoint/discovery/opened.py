@@ -23,7 +23,7 @@ class Tried:
 
 def tried(paths: list[str]) -> Tried:
     """Which of them cannot be opened. In a child process: opening a broken device may never end."""
-    from k8sel.entrypoint import forked
+    from k8sel.entrypoint.discovery import forked
 
     if not paths:
         return Tried()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import cpus, libraries, summary
+from k8sel.entrypoint import cpus
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.libraries import Libraries
+from k8sel.entrypoint.checks.survey import Survey, settle, survey
 from k8sel.entrypoint.cpus import Share
-from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import Machine
-from k8sel.entrypoint.processes import processes, there, variables
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
+from k8sel.entrypoint.start import summary
+from k8sel.entrypoint.start.processes import processes, there, variables
 from k8sel.entrypoint.stop import Stop
-from k8sel.entrypoint.survey import Survey, settle, survey
 
 if TYPE_CHECKING:
     from typing import Iterable
@@ -43,7 +45,8 @@ def start_rank(
     expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
 ) -> dict[str, str]:
     """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
-    from k8sel.entrypoint import ranks, tables
+    from k8sel.entrypoint import tables
+    from k8sel.entrypoint.start import ranks
 
     found = libraries.of(command, environ)
     rank = ranks.resolve(environ, tables.mpi())
@@ -71,7 +74,7 @@ def _with_backend(seen: Survey, expectation: Expectation, environ: dict[str, str
         return seen
     if expectation.check == "off":
         return replace(seen, unchecked=[*seen.unchecked, "backend"])
-    from k8sel.entrypoint import backends
+    from k8sel.entrypoint.checks import backends
 
     unknown = backends.unknown(expectation.backend, found)
     return replace(

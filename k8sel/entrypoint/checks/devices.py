@@ -27,7 +27,7 @@ def unknown(expectation: Expectation, row: Row, found: Found) -> list[tuple[str,
         return [(name, reason) for name in asked(expectation)]
     if len(asked(expectation)) == 1:
         return []
-    from k8sel.entrypoint import product
+    from k8sel.entrypoint.checks import product
 
     return product.unknown(expectation, found)
 
@@ -116,7 +116,7 @@ def _hint(exact: int | None, number: int, row: Row) -> str:
 def _product(expectation: Expectation, found: Found) -> list[str]:
     if len(asked(expectation)) == 1:
         return []  # without the start-up of a module that most jobs have no use for
-    from k8sel.entrypoint import product
+    from k8sel.entrypoint.checks import product
 
     return product.problems(expectation, found)
 
@@ -131,7 +131,7 @@ def _twice(found: Found) -> list[str]:
 def _already(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     if not any(name in environ for name in row.ownedEnv if name != row.exposureEnv):
         return []  # without the start-up of a module that most containers have no use for
-    from k8sel.entrypoint import already
+    from k8sel.entrypoint.checks import already
 
     return already.problems(expectation, row, found, environ)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.expect import CHECK, PLAIN
 from k8sel.entrypoint.protocol import MOST, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.start.expect import CHECK, PLAIN
 from k8sel.entrypoint.stop import Stop
 
 if TYPE_CHECKING:

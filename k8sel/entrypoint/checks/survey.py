@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint import check, discovery, masks, report, surroundings, tables
+from k8sel.entrypoint import discovery, masks, report, tables
+from k8sel.entrypoint.checks import devices, surroundings
 from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine, node_name
 from k8sel.entrypoint.protocol import Expectation
@@ -46,13 +47,13 @@ def survey(expectation: Expectation, machine: Machine, environ: dict[str, str]) 
 def _with_devices(expectation: Expectation, row: Row, machine: Machine, environ: dict[str, str]) -> Survey:
     name = node_name(environ)
     if expectation.check == "off":
-        note = f"nothing was checked (check: off), {check.unlooked(row)}"
+        note = f"nothing was checked (check: off), {devices.unlooked(row)}"
         return Survey(
-            name, machine, row, Found(), [], [note], {}, [*check.asked(expectation), *_shared(expectation)], {}
+            name, machine, row, Found(), [], [note], {}, [*devices.asked(expectation), *_shared(expectation)], {}
         )
     found = discovery.find(row.discovery, machine, environ)
-    problems = check.problems(expectation, row, found, environ)
-    unknown = check.unknown(expectation, row, found)
+    problems = devices.problems(expectation, row, found, environ)
+    unknown = devices.unknown(expectation, row, found)
     notes = [*found.notes, *dict.fromkeys(text for _, text in unknown)]
     return Survey(name, machine, row, found, problems, notes, {}, [field for field, _ in unknown])
 
@@ -77,7 +78,7 @@ def _without_devices(
 ) -> Survey:
     """A job that asks for no device: all are hidden; a device node that is here all the same is worth a note."""
     hidden, own = masks.hidden(rows), _built_in(row, machine)
-    problems = [*check.unheld(expectation, row, len(own.devices)), *_shown(hidden, environ)]
+    problems = [*devices.unheld(expectation, row, len(own.devices)), *_shown(hidden, environ)]
     problems = [] if expectation.check == "off" else problems
     unchecked = _shared(expectation) if expectation.check == "off" else []
     notes = _all_nodes(rows, machine)
@@ -87,7 +88,7 @@ def _without_devices(
 def _shown(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
     if not any(name in environ for name in hidden):
         return []
-    from k8sel.entrypoint import already
+    from k8sel.entrypoint.checks import already
 
     return already.problems_with_none(hidden, environ)
 

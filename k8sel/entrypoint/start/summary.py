@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 from k8sel.entrypoint import cpus, discovery, report
+from k8sel.entrypoint.checks.survey import Survey
 from k8sel.entrypoint.cpus import Share
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.machine import Machine
-from k8sel.entrypoint.processes import Process
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.survey import Survey
+from k8sel.entrypoint.start.processes import Process
 
 if TYPE_CHECKING:
     from typing import Any

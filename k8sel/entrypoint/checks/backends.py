@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import libraries, tables
+from k8sel.entrypoint import tables
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.cpus import WORKERS
-from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import read, whole
 from k8sel.entrypoint.record import TYPE_CHECKING
 
@@ -141,7 +142,7 @@ def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
 
 def _linked(row: dict[str, Any], program: Libraries) -> bool | None:
     """Whether torch's library is linked with one of that name."""
-    from k8sel.entrypoint import elf
+    from k8sel.entrypoint.checks import elf
 
     torch = libraries.package(program.folders, "torch")
     each = [elf.needed(os.path.join(torch, path)) for path in _LIBRARIES]

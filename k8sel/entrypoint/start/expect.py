@@ -28,7 +28,7 @@ def read(environ: dict[str, str], command: list[str]) -> Expectation:
         return _overridden(_parsed(environ[protocol.VARIABLE]), environ)
     if not plain and not environ.get(CHECK):
         raise Stop([f"nothing says what to find: set K8SEL_ACCELERATOR (see --help) or {protocol.VARIABLE}"])
-    from k8sel.entrypoint import byhand
+    from k8sel.entrypoint.start import byhand
 
     return byhand.expectation(environ, command)
 
@@ -44,7 +44,8 @@ def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectatio
     """With what this one start is told of the check, which is never done in silence."""
     if not environ.get(CHECK):
         return expectation
-    from k8sel.entrypoint import byhand, report
+    from k8sel.entrypoint import report
+    from k8sel.entrypoint.start import byhand
 
     check = byhand.check(environ)
     if check != expectation.check:

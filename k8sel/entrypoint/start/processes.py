@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import masks
+from k8sel.entrypoint.checks.survey import Survey
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import record
-from k8sel.entrypoint.survey import Survey
 
 
 @record(frozen=True)

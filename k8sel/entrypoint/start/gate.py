@@ -6,13 +6,14 @@ alone would hang. So a node's check always ends with 0, and what it found is in 
 
 from __future__ import annotations
 
-from k8sel.entrypoint import child, probe, report, tables
+from k8sel.entrypoint import child, report, tables
+from k8sel.entrypoint.checks.survey import survey
 from k8sel.entrypoint.launch import behind_env, on_path
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.start import probe
 from k8sel.entrypoint.stop import MISMATCH, Stop
-from k8sel.entrypoint.survey import survey
 
 if TYPE_CHECKING:
     from typing import Any, Iterable
@@ -81,7 +82,7 @@ def _here(expectation: Expectation, environ: dict[str, str], command: list[str])
     """What speaks against the ranks' command in the image itself, which is the nodes' too."""
     if not expectation.backend or expectation.check == "off":
         return []
-    from k8sel.entrypoint import backends, libraries
+    from k8sel.entrypoint.checks import backends, libraries
 
     program = libraries.of_ranks(command, environ)
     return backends.problems(expectation.backend, program, environ) if program else []
