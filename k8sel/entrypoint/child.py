@@ -10,7 +10,7 @@ from types import FrameType
 
 from k8sel.entrypoint.machine import read
 from k8sel.entrypoint.record import TYPE_CHECKING, record
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import IO

@@ -6,7 +6,7 @@ import os
 
 from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -3,7 +3,53 @@
 from __future__ import annotations
 
 from k8sel.entrypoint.discovery import Device, Found, because
+from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
+
+if TYPE_CHECKING:
+    from k8sel.entrypoint.checks.case import Case
+
+
+@record(frozen=True)
+class Process:
+    """One process of the node."""
+
+    local_rank: int
+    own: tuple[int, ...]  # positions it computes on
+    variables: dict[str, str]  # masks
+
+
+def processes(case: Case) -> list[Process]:
+    """What each of the node's processes gets; of devices that are not there, nothing."""
+    expectation = case.expectation
+    number, isolation = expectation.processes_per_node, expectation.isolation
+    everything = everyones(case)
+    result = []
+    for rank in range(number):
+        seen = _there(own(expectation.devices, number, rank, isolation), case.found)
+        alone = isolation == "process"  # then what a rank sees is what it computes on
+        result.append(Process(rank, seen, _written_for(seen, case) if alone else everything))
+    return result
+
+
+def everyones(case: Case) -> dict[str, str]:
+    """The variables of a process that sees all of the job's devices on this node."""
+    return _written_for(_there(case.expectation.devices, case.found), case)
+
+
+def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
+    if not found.how:
+        return positions
+    return tuple(position for position in positions if position < len(found.devices))
+
+
+def _written_for(positions: tuple[int, ...], case: Case) -> dict[str, str]:
+    if case.hidden:
+        return case.hidden
+    if not positions:  # going on (check: warn) without the devices asked for is not with all the others
+        return dict(case.row.maskHide)
+    mask = variables(case.row, case.expectation.order, positions, case.found.devices)
+    return {**case.found.counting, **mask}
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:

@@ -24,8 +24,8 @@ from k8sel.bundle import files, zipapp
 from k8sel.entrypoint import protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import byhand
-from k8sel.entrypoint.stop import Stop
 
 A, B = "0000:1a:00.0", "0000:3b:00.0"
 BY_HAND = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3"}

@@ -14,8 +14,8 @@ from entrypoint.machines import Box, End, left_over, script
 from entrypoint.packages import environment, lay_out, torch
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import setvars
-from k8sel.entrypoint.stop import Stop
 
 # As oneCCL's own (uxlfoundation/oneCCL cmake/setvars.sh.in and vars.sh.in): it refuses to be executed, finds itself by
 # BASH_SOURCE, sources a second file by a word that only bash has, and hands its arguments on to that.

@@ -9,6 +9,7 @@ import os
 
 from k8sel.entrypoint import tables
 from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.cpus import WORKERS
 from k8sel.entrypoint.machine import read, whole
@@ -22,6 +23,15 @@ _OPTIONS = ("--ddp_backend", "--ddp-backend")
 _LIBRARIES = ("lib/libtorch_cpu.so", "lib/libtorch_python.so")  # c10d is in the first, until torch 1.8 in the second
 _NEEDS = ("since", "until", "built", "linked", "bindings")
 _BUILDS = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
+
+
+def check(case: Case) -> Finding:
+    """Compares the program's libraries with the backend that it will ask for."""
+    backend, program = case.expectation.backend, case.program
+    if program is None:
+        return NOTHING
+    silent = unknown(backend, program)
+    return Finding(problems(backend, program, case.environ), silent, ["backend"] if silent else ())
 
 
 def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.checks.case import Case, Finding
 from k8sel.entrypoint.machine import Machine, names, read, whole
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import record
 from k8sel.entrypoint.tables import Row
 
 NO_LIMIT = -1
+_FIELD = ("sharedMemory",)
 # What a container gets that asks for nothing (Docker, containerd). NVIDIA/nccl user guide, "Shared memory": NCCL does
 # not start without enough of it; pytorch/pytorch torch/csrc/DataLoader.cpp: workers die of SIGBUS.
 DEFAULT_SHARED = 64 * 2**20
@@ -50,6 +52,19 @@ def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
         rdma=any(name.startswith("uverbs") for name in names(machine.dev, "infiniband")),
         library=row.library is None or _loads(row.library, machine, environ),
     )
+
+
+def check(case: Case) -> Finding:
+    """Compares this container with the job, and notes what is known to hurt later."""
+    expectation, here = case.expectation, look(case.row, case.machine, case.environ)
+    silent = unknown(expectation, here)
+    found = [*notes(expectation, case.row, here, len(case.found.devices)), *silent]
+    return Finding(problems(expectation, here), found, _FIELD if silent else ())
+
+
+def unlooked(case: Case) -> Finding:
+    """Says that ``sharedMemory`` was not compared (check: off)."""
+    return Finding(unchecked=() if case.expectation.shared_memory is None else _FIELD)
 
 
 def problems(expectation: Expectation, here: Surroundings) -> list[str]:

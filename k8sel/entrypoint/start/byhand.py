@@ -6,8 +6,8 @@ import os
 
 from k8sel.entrypoint.protocol import MOST, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start.expect import CHECK, PLAIN
-from k8sel.entrypoint.stop import Stop
 
 if TYPE_CHECKING:
     from typing import Callable, TypeVar

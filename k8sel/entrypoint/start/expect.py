@@ -5,7 +5,7 @@ from __future__ import annotations
 from k8sel.entrypoint import protocol
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import replace
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 PLAIN = (
     "K8SEL_ACCELERATOR",

@@ -6,36 +6,44 @@ alone would hang. So a node's check always ends with 0, and what it found is in 
 
 from __future__ import annotations
 
+import json
+import time
+
 from k8sel.entrypoint import child, report, tables
-from k8sel.entrypoint.checks.survey import survey
-from k8sel.entrypoint.launch import behind_env, on_path
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import Case, look
+from k8sel.entrypoint.checks.survey import stop_or_warn, survey
+from k8sel.entrypoint.launch import behind_env
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.start import probe
-from k8sel.entrypoint.stop import MISMATCH, Stop
+from k8sel.entrypoint.report import MARK, MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
 _SHOWN = 8  # nodes listed in a message
-_VERSION_SECONDS = 20.0
+SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
+# A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
+_PAUSES = (2.0, 6.0)
+_NOT_STARTED = (126, 127)  # as env and shells say that a program is not there
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
     """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
     try:
-        seen = survey(expectation, machine, environ)
+        case = look(expectation, machine, environ)
     except Stop as stop:
         return failed(environ, stop.messages)
+    finding = survey(case, "check")
     return {
-        "node": seen.name,
-        "ok": not seen.problems,
-        "problems": seen.problems,
-        "notes": seen.notes,
-        "how": seen.found.how,
-        "devices": [[device.pci, device.uuid] for device in seen.found.devices],
-        "names": sorted({device.name for device in seen.found.devices}),
+        "node": case.name,
+        "ok": not finding.problems,
+        "problems": finding.problems,
+        "notes": finding.notes,
+        "how": case.found.how,
+        "devices": [[device.pci, device.uuid] for device in case.found.devices],
+        "names": sorted({device.name for device in case.found.devices}),
     }
 
 
@@ -46,53 +54,23 @@ def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
 
 def wait_for_all(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
     """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
-    _settle([*_other_mpi(expectation, environ, command), *_here(expectation, environ, command)], expectation)
+    _settle_here(expectation, environ, command)
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
         return
-    reports = sorted(probe.gather(expectation, environ), key=lambda each: _natural(each["node"]))
+    reports = sorted(_gather(expectation, environ), key=lambda each: _natural(each["node"]))
     for each in reports:
         report.say(_found(each))
-    _settle([*_missing(reports, expectation), *_problems(reports)], expectation)
+    stop_or_warn([*_missing(reports, expectation), *_problems(reports)], expectation.check)
 
 
-def _other_mpi(expectation: Expectation, environ: dict[str, str], command: list[str]) -> list[str]:
-    """An MPI that is not the job's: hydra is Intel's and MPICH's, and each passes over the other's settings."""
-    rows = tables.mpi()
-    if expectation.check == "off" or expectation.mpi not in rows:
-        return []
-    name = behind_env(command)[0]
-    with child.Signals():
-        ended = child.run([on_path([name], environ), "--version"], environ, _VERSION_SECONDS)
-    said = ended.output.decode(errors="replace") + ended.errors
-    others = [other for other, row in rows.items() if row["says"] in said]
-    if expectation.mpi in others:
-        return []
-    if others:
-        first = said.strip().splitlines()[0]
-        return [
-            f"mpi.implementation is {expectation.mpi}, and {name} is {others[0]}'s ({first}): "
-            f"mpi.implementation: {others[0]}, or an image with that MPI"
-        ]
-    report.say(f"{name} does not say which MPI it is ({ended.how()})")
-    return []
-
-
-def _here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> list[str]:
-    """What speaks against the ranks' command in the image itself, which is the nodes' too."""
-    if not expectation.backend or expectation.check == "off":
-        return []
-    from k8sel.entrypoint.checks import backends, libraries
-
-    program = libraries.of_ranks(command, environ)
-    return backends.problems(expectation.backend, program, environ) if program else []
-
-
-def _settle(messages: list[str], expectation: Expectation) -> None:
-    if messages and expectation.check == "enforce":
-        raise Stop(messages, MISMATCH)
-    for message in messages:
-        report.say(f"{message} (check: {expectation.check}, going on)")
+def _settle_here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
+    """Checks MPI and the ranks' program in the launcher's own image, which is the nodes' too."""
+    program = libraries.of_ranks(command, environ) if expectation.backend else None
+    finding = survey(Case(expectation, environ, program=program, command=command), "gate")
+    for note in finding.notes:
+        report.say(note)
+    stop_or_warn(list(finding.problems), expectation.check)
 
 
 def _found(each: dict[str, Any]) -> str:
@@ -147,3 +125,56 @@ def _hosts(expectation: Expectation) -> list[str]:
     files = {row["hostfile"][-1] for row in tables.mpi().values()}
     lines = [line for path in expectation.probe if path in files for line in read(path).splitlines()]
     return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]
+
+
+def _gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
+    """The nodes' reports. Raises Stop, status 1, when the probe failed and no node answered."""
+    with child.Signals():
+        return _gathered(list(expectation.probe), environ)
+
+
+def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any]]:
+    name = behind_env(command)[0]
+    for pause in (*_PAUSES, None):
+        ended = child.run(command, environ, SECONDS)
+        reports = parse(ended.output.decode(errors="replace"))
+        if reports or pause is None or ended.status in (None, *_NOT_STARTED):
+            break
+        report.say(f"{name} reached no node ({ended.how()}), again in {pause:g} s")
+        time.sleep(pause)
+    if not reports:
+        kind = MISMATCH if ended.status in _NOT_STARTED else OUTSIDE
+        raise Stop([f"{name} could not check the nodes: {ended.why()}"], kind)
+    if ended.status:
+        report.say(f"{name}: {ended.why()}")
+    return reports
+
+
+def parse(output: str) -> list[dict[str, Any]]:
+    """Reports in a command's output, wherever in their line they start, and whatever else stands beside them.
+
+    Some MPIs tag each line with its rank, and the lines of two nodes may have become one.
+    """
+    decoder = json.JSONDecoder()
+    reports = []
+    for text in output.split(MARK)[1:]:
+        try:
+            found, _ = decoder.raw_decode(text.lstrip())
+        except (ValueError, RecursionError):
+            continue  # torn: its node counts as missing
+        if _is_report(found):
+            reports.append(found)
+    return reports
+
+
+def _is_report(found: Any) -> bool:
+    """Whether it is as ours are. What may be left out is empty."""
+    if not isinstance(found, dict) or not isinstance(found.get("node"), str):
+        return False
+    texts = [found.setdefault(name, []) for name in ("problems", "notes", "names")]
+    devices = found.setdefault("devices", [])
+    return isinstance(devices, list) and all(_are_texts(each) for each in (*texts, *devices))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

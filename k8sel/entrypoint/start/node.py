@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import cpus
+from k8sel.entrypoint import cpus, masks
 from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.libraries import Libraries
-from k8sel.entrypoint.checks.survey import Survey, settle, survey
+from k8sel.entrypoint.checks.case import look
+from k8sel.entrypoint.checks.survey import settle, survey
 from k8sel.entrypoint.cpus import Share
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING, replace
+from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import summary
-from k8sel.entrypoint.start.processes import processes, there, variables
-from k8sel.entrypoint.stop import Stop
 
 if TYPE_CHECKING:
     from typing import Iterable
@@ -26,18 +25,14 @@ def start_node(
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     found = libraries.of(command, environ)
     theirs = libraries.of_ranks(command, environ) if expectation.launcher == "mpirun" else found
-    seen = _with_backend(survey(expectation, machine, environ), expectation, environ, theirs)
     share = _share(expectation, machine, environ, bound=False)
-    missing = libraries.missing(expectation.launcher, found)
-    problems, notes = (missing, []) if found.python() else ([], missing)
-    seen = replace(seen, problems=[*seen.problems, *problems], notes=[*seen.notes, *notes, *cpus.crowded(share)])
-    settle(seen, expectation)
-    each = processes(seen, expectation)
-    everything = variables(there(expectation.devices, seen), seen, expectation)
+    case = replace(look(expectation, machine, environ), program=theirs, share=share)
+    finding = survey(case, "node")
+    settle(case, finding)
     # mpirun hands its environment on, and each rank counts what it is then bound to.
     threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
-    environ = {**environ, **everything, **threads}
-    summary.write(replace(seen, libraries=found.versions), expectation, each, environ, share)
+    environ = {**environ, **masks.everyones(case), **threads}
+    summary.write(case, finding.unchecked, masks.processes(case), environ, found.versions)
     return environ
 
 
@@ -50,39 +45,19 @@ def start_rank(
 
     found = libraries.of(command, environ)
     rank = ranks.resolve(environ, tables.mpi())
-    seen = _with_backend(survey(expectation, machine, environ), expectation, environ, found)
-    started, planned = int(rank["LOCAL_WORLD_SIZE"]), expectation.processes_per_node
-    if started != planned:
-        problem = f"{planned} processes expected on this node, the launcher started {started}"
-        seen = replace(seen, problems=[*seen.problems, problem])
     share = _share(expectation, machine, environ, bound=True)
-    notes = [*seen.notes, *cpus.crowded(share)] if rank["LOCAL_RANK"] == "0" else []  # the node's first says them
-    settle(replace(seen, notes=notes), expectation)
-    each = [process for process in processes(seen, expectation) if process.local_rank == int(rank["LOCAL_RANK"])]
+    case = replace(look(expectation, machine, environ), program=found, share=share, rank=rank)
+    finding = survey(case, "rank")
+    settle(case, finding if rank["LOCAL_RANK"] == "0" else replace(finding, notes=()))  # one says it for the node
+    each = [process for process in masks.processes(case) if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
+        planned = expectation.processes_per_node
         raise Stop(
-            [f"node {seen.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
+            [f"node {case.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
         )
     environ = {**_bound(machine, rank, share), **environ, **each[0].variables, **rank, **_omp(environ, share)}
-    summary.write(replace(seen, libraries=found.versions), expectation, each, environ, share)
+    summary.write(case, finding.unchecked, each, environ, found.versions)
     return environ
-
-
-def _with_backend(seen: Survey, expectation: Expectation, environ: dict[str, str], found: Libraries | None) -> Survey:
-    """``seen``, and whether the program's libraries have the backend that it will ask for; None: others look."""
-    if not expectation.backend or found is None:
-        return seen
-    if expectation.check == "off":
-        return replace(seen, unchecked=[*seen.unchecked, "backend"])
-    from k8sel.entrypoint.checks import backends
-
-    unknown = backends.unknown(expectation.backend, found)
-    return replace(
-        seen,
-        problems=[*seen.problems, *backends.problems(expectation.backend, found, environ)],
-        notes=[*seen.notes, *unknown],
-        unchecked=[*seen.unchecked, *(["backend"] if unknown else [])],
-    )
 
 
 def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:

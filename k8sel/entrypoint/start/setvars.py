@@ -14,8 +14,8 @@ from k8sel.entrypoint.launch import on_path
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import environment
-from k8sel.entrypoint.stop import Stop
 
 if TYPE_CHECKING:
     from typing import Iterator
