@@ -39,6 +39,8 @@ class Expectation:
     job: str = ""
     job_file: str = ""  # sha256 of the job file, for the receipt
     probe: tuple[str, ...] = ()  # MPI only: the command that starts one check on each node
+    hostfile: str = ""  # MPI only: the file that lists the nodes
+    rank_command: int = 0  # words at the command's end that each rank starts behind mode rank; 0: no rank has that mode
 
     def to_json(self) -> str:
         """Compact JSON with sorted keys; fields at their default are left out."""
@@ -55,7 +57,7 @@ MOST = 65536  # of anything: more is a slip of the hand, and would only take lon
 MOST_BYTES = 2**63 - 1
 _SHOWN = 100  # characters of a wrong value in its message
 _REQUIRED = ("accelerator", "devices")
-_INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
+_INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process", "rank_command")
 _BYTES = ("memory", "shared_memory")
 _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
 

@@ -38,10 +38,16 @@ def launch(spec: Spec, door: str, settled: Mapping[str, str]) -> Argv:
         return spec.command
     if spec.launcher == "mpirun":
         return mpi.launch(spec, door, before(spec, door, "rank"), settled)
-    command = before(spec, door, "rank") + spec.command if spec.accelerator.isolation == "process" else spec.command
+    command = before(spec, door, "rank") + spec.command if starts_mode_rank(spec, door) else spec.command
     if through_torchrun(spec):
         return _torchrun(spec, door, command)
     return _accelerate(spec, door, command)
+
+
+def starts_mode_rank(spec: Spec, door: str) -> bool:
+    """Whether the launcher starts each rank behind the entrypoint's mode ``rank``."""
+    isolated = spec.launcher != "python" and spec.accelerator.isolation == "process"
+    return bool(entry(spec, door)) and (spec.launcher == "mpirun" or isolated)
 
 
 def through_torchrun(spec: Spec) -> bool:

@@ -91,6 +91,8 @@ def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expecta
         job=job.metadata.name,
         job_file=sha256,
         probe=mpi.probe(spec, launch.entry(spec, door, "check")) if gated else (),
+        hostfile=mpi.hostfile(spec) if gated else "",
+        rank_command=len(spec.command) if launch.starts_mode_rank(spec, door) else 0,
     )
 
 

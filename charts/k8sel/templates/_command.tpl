@@ -43,13 +43,18 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
 {{- else -}}
 {{- $command := $spec.command -}}
-{{- if eq $spec.accelerator.isolation "process" }}{{ $command = concat $rank $command }}{{ end -}}
+{{- if include "k8sel.startsModeRank" $spec }}{{ $command = concat $rank $command }}{{ end -}}
 {{- if include "k8sel.throughTorchrun" . -}}
 {{- include "k8sel.torchrun" (list . $command) -}}
 {{- else -}}
 {{- include "k8sel.accelerate" (list . $command) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Not empty where the launcher starts each rank behind the entrypoint's mode rank. Takes the spec. */}}
+{{- define "k8sel.startsModeRank" -}}
+{{- if or (eq .launcher "mpirun") (and (ne .launcher "python") (eq .accelerator.isolation "process")) }}yes{{ end -}}
 {{- end -}}
 
 {{/* deepspeed's own launcher sorts and renumbers devices; accelerate's --cpu starts one process only. */}}

@@ -17,6 +17,8 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 if TYPE_CHECKING:
     from typing import Iterable
 
+    from k8sel.entrypoint.protocol import Expectation
+
 _SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton", "torch_ccl")
 _COLLECTIVES = ("nccl", "rccl", "oneccl", "hccl")  # a word of many names: nvidia_nccl_cu13, oneccl_bind_pt
 _ENDS = (".dist-info", ".egg-info", ".egg")
@@ -45,10 +47,10 @@ def of(command: list[str], environ: dict[str, str]) -> Libraries:
     return Libraries(program, words, folders, _versions(folders))
 
 
-def of_ranks(command: list[str], environ: dict[str, str]) -> Libraries | None:
-    """Those of the command that mpirun starts behind the entrypoint's mode ``rank``; None where its program is not."""
-    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
-    found = of(command[starts[0] :], environ) if starts else None
+def of_ranks(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Libraries | None:
+    """Those of the command that a launcher starts as each rank; None where its program is not in this image."""
+    words = command[-expectation.rank_command :] if expectation.rank_command else []
+    found = of(words, environ) if words else None
     return found if found and found.program else None
 
 

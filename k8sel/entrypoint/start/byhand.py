@@ -40,7 +40,14 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         processes_per_node=1 if launcher == "python" else max(1, len(devices)),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
+        rank_command=_behind_rank(command),
     )
+
+
+def _behind_rank(command: list[str]) -> int:
+    """How many words stand behind ``k8sel-entrypoint rank --``, where the user wrote that in a launcher's command."""
+    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
+    return len(command) - starts[0] if starts else 0
 
 
 def _slips(environ: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 
-from k8sel.entrypoint import child, report, tables
+from k8sel.entrypoint import child, report
 from k8sel.entrypoint.checks import libraries
 from k8sel.entrypoint.checks.case import Case, look
 from k8sel.entrypoint.checks.survey import stop_or_warn, survey
@@ -66,7 +66,7 @@ def wait_for_all(expectation: Expectation, environ: dict[str, str], command: lis
 
 def _settle_here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
     """Checks MPI and the ranks' program in the launcher's own image, which is the nodes' too."""
-    program = libraries.of_ranks(command, environ) if expectation.backend else None
+    program = libraries.of_ranks(expectation, command, environ) if expectation.backend else None
     finding = survey(Case(expectation, environ, program=program, command=command), "gate")
     for note in finding.notes:
         report.say(note)
@@ -121,9 +121,8 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _hosts(expectation: Expectation) -> list[str]:
-    """Host names in the probe's hostfile: ``pod.job.namespace.svc slots=2``, or hydra's ``pod.job.namespace.svc:2``."""
-    files = {row["hostfile"][-1] for row in tables.mpi().values()}
-    lines = [line for path in expectation.probe if path in files for line in read(path).splitlines()]
+    """Host names in MPI's hostfile: ``pod.job.namespace.svc slots=2``, or hydra's ``pod.job.namespace.svc:2``."""
+    lines = read(expectation.hostfile).splitlines() if expectation.hostfile else []
     return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]
 
 

@@ -24,7 +24,7 @@ def start_node(
 ) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     found = libraries.of(command, environ)
-    theirs = libraries.of_ranks(command, environ) if expectation.launcher == "mpirun" else found
+    theirs = libraries.of_ranks(expectation, command, environ) if expectation.launcher == "mpirun" else found
     share = _share(expectation, machine, environ, bound=False)
     case = replace(look(expectation, machine, environ), program=theirs, share=share)
     finding = survey(case, "node")

@@ -49,7 +49,7 @@ def sourced(
 def _script(expectation: Expectation, here: Machine, command: list[str], environ: dict[str, str]) -> str:
     """The backend's own, or else its MPI's; empty where none is here, or it was sourced already."""
     row, mpi = tables.backends().get(expectation.backend), tables.mpi().get(expectation.mpi)
-    package = _package(row["modules"], command, environ) if row else ""
+    package = _package(row["modules"], expectation, command, environ) if row else ""
     if package:
         return "" if _is_searched(os.path.realpath(package), environ) else os.path.join(package, _IN_PACKAGE)
     # hydra hands I_MPI_ROOT on to the ranks whatever it is told, and LD_LIBRARY_PATH not.
@@ -59,18 +59,18 @@ def _script(expectation: Expectation, here: Machine, command: list[str], environ
     return next((path for path in paths if os.path.isfile(path)), "")
 
 
-def _package(modules: list[str], command: list[str], environ: dict[str, str]) -> str:
+def _package(modules: list[str], expectation: Expectation, command: list[str], environ: dict[str, str]) -> str:
     """The bindings' folder that has a script."""
-    for program in _pythons(command, environ) if modules else ():
+    for program in _pythons(expectation, command, environ) if modules else ():
         for path in (libraries.package(program.folders, module) for module in modules):
             if path and os.path.isfile(os.path.join(path, _IN_PACKAGE)):
                 return path
     return ""
 
 
-def _pythons(command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
+def _pythons(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
     """The libraries of the command's program, and of the Pythons that a shell would start."""
-    ranks = libraries.of_ranks(command, environ)
+    ranks = libraries.of_ranks(expectation, command, environ)
     yield from [ranks] if ranks else []
     yield from (libraries.of(words, environ) for words in (command, ["python"], ["python3"]))
 
