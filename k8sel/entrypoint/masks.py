@@ -7,7 +7,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 if TYPE_CHECKING:
-    from k8sel.entrypoint.checks.case import Case
+    from k8sel.entrypoint.protocol import Expectation
 
 
 @record(frozen=True)
@@ -19,22 +19,22 @@ class Process:
     variables: dict[str, str]  # masks
 
 
-def processes(case: Case) -> list[Process]:
+def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
     """What each of the node's processes gets; of devices that are not there, nothing."""
-    expectation = case.expectation
     number, isolation = expectation.processes_per_node, expectation.isolation
-    everything = everyones(case)
+    everything = everyones(row, found, hidden, expectation)
     result = []
     for rank in range(number):
-        seen = _there(own(expectation.devices, number, rank, isolation), case.found)
+        seen = _there(own(expectation.devices, number, rank, isolation), found)
         alone = isolation == "process"  # then what a rank sees is what it computes on
-        result.append(Process(rank, seen, _written_for(seen, case) if alone else everything))
+        written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
+        result.append(Process(rank, seen, written))
     return result
 
 
-def everyones(case: Case) -> dict[str, str]:
+def everyones(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> dict[str, str]:
     """The variables of a process that sees all of the job's devices on this node."""
-    return _written_for(_there(case.expectation.devices, case.found), case)
+    return _hidden_or_masked(_there(expectation.devices, found), row, found, hidden, expectation.order)
 
 
 def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
@@ -43,13 +43,14 @@ def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
     return tuple(position for position in positions if position < len(found.devices))
 
 
-def _written_for(positions: tuple[int, ...], case: Case) -> dict[str, str]:
-    if case.hidden:
-        return case.hidden
+def _hidden_or_masked(
+    positions: tuple[int, ...], row: Row, found: Found, hidden: dict[str, str], order: str
+) -> dict[str, str]:
+    if hidden:
+        return hidden
     if not positions:  # going on (check: warn) without the devices asked for is not with all the others
-        return dict(case.row.maskHide)
-    mask = variables(case.row, case.expectation.order, positions, case.found.devices)
-    return {**case.found.counting, **mask}
+        return dict(row.maskHide)
+    return {**found.counting, **variables(row, order, positions, found.devices)}
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:

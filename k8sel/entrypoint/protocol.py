@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
+PLAIN = (  # the variables that say the same by hand
+    "K8SEL_ACCELERATOR",
+    "K8SEL_COUNT",
+    "K8SEL_DEVICES",
+    "K8SEL_ORDER",
+    "K8SEL_PRODUCT",
+    "K8SEL_MEMORY",
+    "K8SEL_BACKEND",
+)
+CHECK = "K8SEL_CHECK"  # what a mismatch does at this start
 ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
 from k8sel.entrypoint.launch import INSTALL, behind_env, on_path
 from k8sel.entrypoint.machine import names
 from k8sel.entrypoint.record import TYPE_CHECKING, record
@@ -62,14 +61,6 @@ def package(folders: Iterable[str], name: str) -> str:
             if os.path.isdir(path):
                 return path
     return ""
-
-
-def check(case: Case) -> Finding:
-    """Compares the launcher with the libraries beside it: a note where another Python may be started."""
-    if case.program is None:
-        return NOTHING
-    absent = missing(case.expectation.launcher, case.program)
-    return Finding(absent) if case.program.python() else Finding((), absent)
 
 
 def missing(launcher: str, found: Libraries) -> list[str]:

@@ -29,6 +29,14 @@ def _backend(case: Case) -> Finding:
     return found if case.name else Finding(found.problems)  # at the gate: each rank says the rest
 
 
+def _launchers_library(case: Case) -> Finding:
+    """Compares the launcher with the libraries beside it: a note where another Python may be started."""
+    if case.program is None:
+        return NOTHING
+    absent = libraries.missing(case.expectation.launcher, case.program)
+    return Finding(absent) if case.program.python() else Finding((), absent)
+
+
 def _cores(case: Case) -> Finding:
     return Finding((), cpus.crowded(case.share))
 
@@ -63,7 +71,7 @@ CHECKS = (
     Check("shared memory, no look", surroundings.unlooked, levels=("off",)),
     Check("MPI", _mpi, modes=("gate",)),
     Check("backend", _backend, modes=("node", "rank", "gate"), levels=_EVER),
-    Check("launcher's library", libraries.check, modes=("node",), levels=_EVER),
+    Check("launcher's library", _launchers_library, modes=("node",), levels=_EVER),
     Check("processes started", devices.started, modes=("rank",), levels=_EVER),
     Check("cores", _cores, modes=("node", "rank"), levels=_EVER),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.protocol import MOST, Expectation
+from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
-from k8sel.entrypoint.start.expect import CHECK, PLAIN
 
 if TYPE_CHECKING:
     from typing import Callable, TypeVar

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import protocol
-from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.protocol import CHECK, PLAIN, Expectation
 from k8sel.entrypoint.record import replace
 from k8sel.entrypoint.report import Stop
-
-PLAIN = (
-    "K8SEL_ACCELERATOR",
-    "K8SEL_COUNT",
-    "K8SEL_DEVICES",
-    "K8SEL_ORDER",
-    "K8SEL_PRODUCT",
-    "K8SEL_MEMORY",
-    "K8SEL_BACKEND",
-)
-CHECK = "K8SEL_CHECK"
 
 
 def read(environ: dict[str, str], command: list[str]) -> Expectation:

@@ -31,8 +31,9 @@ def start_node(
     settle(case, finding)
     # mpirun hands its environment on, and each rank counts what it is then bound to.
     threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
-    environ = {**environ, **masks.everyones(case), **threads}
-    summary.write(case, finding.unchecked, masks.processes(case), environ, found.versions)
+    environ = {**environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
+    each = masks.processes(case.row, case.found, case.hidden, expectation)
+    summary.write(case, finding.unchecked, each, environ, found.versions)
     return environ
 
 
@@ -49,7 +50,8 @@ def start_rank(
     case = replace(look(expectation, machine, environ), program=found, share=share, rank=rank)
     finding = survey(case, "rank")
     settle(case, finding if rank["LOCAL_RANK"] == "0" else replace(finding, notes=()))  # one says it for the node
-    each = [process for process in masks.processes(case) if process.local_rank == int(rank["LOCAL_RANK"])]
+    everyone = masks.processes(case.row, case.found, case.hidden, expectation)
+    each = [process for process in everyone if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
         planned = expectation.processes_per_node
         raise Stop(
