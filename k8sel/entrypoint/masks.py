@@ -105,7 +105,12 @@ def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Dev
 def _written(row: Row, values: list[str]) -> str:
     if row.maskValue == "range":
         return _range(values)
-    return ",".join(values if row.maskOrdered else sorted(values, key=int))
+    return listed(values, row.maskOrdered)
+
+
+def listed(values: list[str], ordered: bool) -> str:
+    """The values as a mask holds them; ``ordered``: the vendor's mask keeps their order."""
+    return ",".join(values if ordered else sorted(values, key=int))
 
 
 def _range(values: list[str]) -> str:
