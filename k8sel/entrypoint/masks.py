@@ -1,4 +1,4 @@
-"""What a process sees: positions in the list of devices found become the variables that its driver reads. Pure."""
+"""The device rules: which positions each rank gets, and the mask that its driver reads. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Process:
 
 
 def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
-    """What each of the node's processes gets; of devices that are not there, nothing."""
+    """The devices and the mask of each process of the node; devices that are missing are left out."""
     number, isolation = expectation.processes_per_node, expectation.isolation
     everything = everyones(row, found, hidden, expectation)
     result = []
@@ -138,14 +138,14 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
 
 
 def _uncounted(order: str, found: Found) -> str:
-    """Why the driver's own order says nothing here; one device is the first in any order."""
+    """The reason why the driver's own order cannot be used; empty for one device, which is the first in any order."""
     if order == "pci" or len(found.devices) < 2 or not any(device.part for device in found.devices):
         return ""
     return f"cannot be counted by order {order}: how the driver numbers parts of cards is not known. order: pci"
 
 
 def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
-    """Why a process cannot have all of these at once."""
+    """The reason why one process cannot use all these devices."""
     parts = [bool(found.devices[position].part) for position in positions]
     if found.alone and any(parts) and len(parts) > 1:
         return f"cannot be one process's: {found.alone}. isolation: process, with one process for each"
@@ -156,7 +156,7 @@ def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
 
 
 def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) -> str:
-    """Why no mask says these, unless they are all there is: then nothing has to be masked."""
+    """The reason why no mask can name these devices; empty where they are all devices and need no mask."""
     everything = positions == tuple(range(len(found.devices)))
     if everything or variables(row, order, positions, found.devices):
         return ""
@@ -166,5 +166,5 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:
-    """What hides the devices of every vendor that has a way to say so."""
+    """The variables that hide the devices of every vendor that has such a variable."""
     return {name: value for row in rows.values() for name, value in row.maskHide.items()}

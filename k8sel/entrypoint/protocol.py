@@ -1,4 +1,4 @@
-"""What the entrypoint is told to find: ``K8SEL_EXPECT``, JSON with a version.
+"""The expectation: the devices that the entrypoint has to find, ``K8SEL_EXPECT``, JSON with a version.
 
 The one definition for both sides: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
 Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody compares its bytes.
@@ -107,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether ``value`` is of the field's kind. JSON's true is no number, whatever Python says."""
+    """Tells whether ``value`` is of the field's kind. JSON's true is not a number, although Python's is."""
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
     if name in (*_INTEGERS, *_BYTES):

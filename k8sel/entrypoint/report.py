@@ -1,4 +1,4 @@
-"""What people and tools read: a stop, lines on stderr, the pod's termination message, the receipt, a node's report."""
+"""Writes what people and tools read: lines on stderr, the pod's termination message, the receipt, a node's report."""
 
 from __future__ import annotations
 

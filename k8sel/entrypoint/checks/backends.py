@@ -1,4 +1,4 @@
-"""Whether torch.distributed's backend that a program will ask for is one that its libraries have.
+"""Checks that a program's libraries have the torch.distributed backend that it will ask for.
 
 Read from the names of folders and from torch's own files; nothing is imported. What cannot be known is no problem.
 """
@@ -35,7 +35,7 @@ def check(case: Case) -> Finding:
 
 
 def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:
-    """What does not go with ``backend``: of the libraries in one message, and of the environment."""
+    """Refuses libraries (in one message) and an environment that do not go with ``backend``."""
     row = tables.backends().get(backend)
     if row is None:
         return []
@@ -53,7 +53,7 @@ def _pair(backend: str, row: dict[str, Any], program: Libraries) -> list[str]:
 
 
 def unknown(backend: str, program: Libraries) -> list[str]:
-    """Why the pair cannot be checked."""
+    """Notes why the backend and the libraries cannot be compared."""
     row = tables.backends().get(backend)
     if row is None:
         return [f"backend {backend}: it is not one that this version knows, so it cannot be checked"]
@@ -114,7 +114,7 @@ def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
 
 
 def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
-    """What brings the backend to torch: is it there, and for this torch?"""
+    """Compares the bindings, which bring the backend to torch, with this torch."""
     if not row["bindings"]:
         return []
     name, need = row["bindings"], f"{row['bindings']} of torch's version"
@@ -132,7 +132,7 @@ def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
 
 
 def _build(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
-    """What torch is not built with."""
+    """Refuses a torch that was built without the backend."""
     wrong = []
     if row["built"] and _built(row["built"], program) is False:
         wrong.append(" or ".join(_BUILDS[name] for name in row["built"]))
@@ -151,7 +151,7 @@ def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
 
 
 def _linked(row: dict[str, Any], program: Libraries) -> bool | None:
-    """Whether torch's library is linked with one of that name."""
+    """Tells whether torch's library is linked with one of that name."""
     from k8sel.entrypoint.checks import elf
 
     torch = libraries.package(program.folders, "torch")

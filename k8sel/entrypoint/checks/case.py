@@ -39,7 +39,7 @@ class Case:
 
 @record(frozen=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     problems: Sequence[str] = ()  # each stops the start
     notes: Sequence[str] = ()
@@ -63,7 +63,7 @@ def look(expectation: Expectation, machine: Machine, environ: dict[str, str]) ->
 
 
 def uses_devices(expectation: Expectation, row: Row) -> bool:
-    """Whether the job's processes are given devices by a mask."""
+    """Tells whether the job's processes get devices by a mask."""
     return row.maskEnv is not None and bool(expectation.devices)
 
 

@@ -17,7 +17,7 @@ def unlooked(case: Case) -> Finding:
 
 
 def unknown(case: Case) -> Finding:
-    """Says what the job asks for and nothing here tells, beside the notes of the search itself."""
+    """Notes the fields that cannot be checked on this node, beside the notes of the search itself."""
     found, silent = case.found, _silent(case)
     return Finding((), [*found.notes, *dict.fromkeys(text for _, text in silent)], [field for field, _ in silent])
 
@@ -42,7 +42,7 @@ def _asked(expectation: Expectation) -> list[str]:
 
 
 def _mask_of(row: Row) -> str:
-    """What the mask becomes where nobody looked."""
+    """The mask that is written without a look at the devices."""
     return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
 
 

@@ -25,7 +25,7 @@ _ENDS = (".dist-info", ".egg-info", ".egg")
 
 @record(frozen=True)
 class Libraries:
-    """What a program imports, as far as folders beside it say so."""
+    """The libraries that a program imports, as the folders beside it show them."""
 
     program: str
     command: list[str]
@@ -33,13 +33,13 @@ class Libraries:
     versions: dict[str, str]  # the first that is found of each
 
     def python(self) -> bool:
-        """Whether it surely imports them: a shell script may start another Python than the one beside the shell."""
+        """Tells whether the program is Python: a shell script may start another Python than the one beside it."""
         name = os.path.basename(self.program)
         return name.startswith("python") or name in ("torchrun", *_SHOWN)
 
 
 def of(command: list[str], environ: dict[str, str]) -> Libraries:
-    """Those of a command; nothing where its program is not here."""
+    """The libraries of a command; none where its program is not in the image."""
     words = behind_env(command)
     program = on_path(words, environ)
     folders = _folders(program, environ) if program else []
@@ -47,7 +47,7 @@ def of(command: list[str], environ: dict[str, str]) -> Libraries:
 
 
 def of_ranks(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Libraries | None:
-    """Those of the command that a launcher starts as each rank; None where its program is not in this image."""
+    """The libraries of the command that a launcher starts as each rank; None where this image has no such program."""
     words = command[-expectation.rank_command :] if expectation.rank_command else []
     found = of(words, environ) if words else None
     return found if found and found.program else None
@@ -64,7 +64,7 @@ def package(folders: Iterable[str], name: str) -> str:
 
 
 def missing(launcher: str, found: Libraries) -> list[str]:
-    """What a program for ``launcher`` imports, and would not find beside its torch."""
+    """The problem that ``launcher`` is not installed beside the program's torch."""
     torch = found.versions.get("torch", "")
     if launcher not in _SHOWN or launcher in found.versions or not torch or package(found.folders, launcher):
         return []

@@ -1,4 +1,4 @@
-"""What a program needs of its container beside devices: shared memory, limits, the vendor's library.
+"""Checks what a program needs of its container beside devices: shared memory, limits, the vendor's library.
 
 ``look`` reads, the rest judges. What cannot be read is None, and is never a problem.
 """
@@ -41,7 +41,7 @@ class Surroundings:
 
 
 def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
-    """What can be known in well under a millisecond."""
+    """Reads what takes well under a millisecond."""
     limits = read(machine.proc, "self/limits")
     locked = _limit(limits, "Max locked memory")
     return Surroundings(
@@ -68,7 +68,7 @@ def unlooked(case: Case) -> Finding:
 
 
 def problems(expectation: Expectation, here: Surroundings) -> list[str]:
-    """What speaks against starting."""
+    """Refuses less shared memory than the job asks for."""
     asked, shared = expectation.shared_memory, here.shared
     if asked is None or shared is None or shared >= asked * _ENOUGH:
         return []
@@ -77,7 +77,7 @@ def problems(expectation: Expectation, here: Surroundings) -> list[str]:
 
 
 def notes(expectation: Expectation, row: Row, here: Surroundings, devices: int) -> list[str]:
-    """What is known to hurt later; ``devices``: those found."""
+    """Notes what is known to hurt later; ``devices``: the number found."""
     return [
         *_little_shared(expectation, here),
         *_few_files(max(expectation.nodes * expectation.processes_per_node, devices), here),
@@ -123,7 +123,7 @@ def _no_library(row: Row) -> list[str]:
 
 
 def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
-    """What the job asks for and nothing here says."""
+    """Notes that shared memory was asked for and cannot be read."""
     if expectation.shared_memory is None or here.shared is not None:
         return []
     return [f"sharedMemory: {_size(expectation.shared_memory)} cannot be checked: /dev/shm cannot be read"]
@@ -157,7 +157,7 @@ def _number(word: str) -> int | None:
 
 
 def _capable(status: str, capability: int) -> bool:
-    """Whether the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, hold this one."""
+    """Tells whether the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, hold this one."""
     word = next((line[7:].strip() for line in status.splitlines() if line.startswith("CapEff:")), "")
     try:
         return bool(int(word or "0", 16) >> capability & 1)
@@ -166,7 +166,7 @@ def _capable(status: str, capability: int) -> bool:
 
 
 def _loads(library: str, machine: Machine, environ: dict[str, str]) -> bool:
-    """Whether the loader finds it: ld.so(8), and for musl ldso/dynlink.c's own folders. Nothing is loaded."""
+    """Tells whether the loader finds it: ld.so(8), and for musl ldso/dynlink.c's own folders. Nothing is loaded."""
     if machine.lib:
         return os.path.exists(os.path.join(machine.lib, library))
     given = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]

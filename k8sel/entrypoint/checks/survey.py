@@ -78,7 +78,7 @@ CHECKS = (
 
 
 def survey(case: Case, mode: str) -> Finding:
-    """What all checks of ``mode`` find."""
+    """Runs the checks of ``mode`` and joins their findings."""
     found = [check.find(case) for check in CHECKS if _is_for(check, case, mode)]
     return Finding(
         [text for each in found for text in each.problems],

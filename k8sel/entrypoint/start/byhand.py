@@ -44,7 +44,7 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
 
 
 def _behind_rank(command: list[str]) -> int:
-    """How many words stand behind ``k8sel-entrypoint rank --``, where the user wrote that in a launcher's command."""
+    """Counts the words behind ``k8sel-entrypoint rank --``, where the user wrote that in a launcher's command."""
     starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
     return len(command) - starts[0] if starts else 0
 
@@ -59,7 +59,7 @@ def _slips(environ: dict[str, str]) -> None:
 
 
 def check(environ: dict[str, str]) -> str:
-    """What a mismatch does, as K8SEL_CHECK says it."""
+    """The level of the check, from K8SEL_CHECK."""
     return _field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce"
 
 

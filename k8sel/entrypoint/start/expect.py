@@ -30,7 +30,7 @@ def handed_on(expectation: Expectation, environ: dict[str, str]) -> dict[str, st
 
 
 def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectation:
-    """With what this one start is told of the check, which is never done in silence."""
+    """Applies K8SEL_CHECK, which changes the check for this start alone, and prints that it did."""
     if not environ.get(CHECK):
         return expectation
     from k8sel.entrypoint import report

@@ -74,7 +74,7 @@ def _settle_here(expectation: Expectation, environ: dict[str, str], command: lis
 
 
 def _found(each: dict[str, Any]) -> str:
-    """What one node answered, as a line."""
+    """One node's answer, as a line."""
     devices = "; ".join(", ".join(part for part in device if part) or "unknown" for device in each.get("devices", ()))
     names = ", ".join(name for name in each.get("names", ()) if name)
     what = " ".join(part for part in (names, f"[{devices}]" if devices else "no device") if part)
@@ -115,7 +115,7 @@ def _some(names: list[str]) -> str:
 
 
 def _natural(name: str) -> tuple[str, int, str]:
-    """What names are sorted by: ``worker-10`` comes after ``worker-9``."""
+    """The key by which names are sorted: ``worker-10`` comes after ``worker-9``."""
     head = name.rstrip("0123456789")
     return head, len(name), name
 
@@ -167,7 +167,7 @@ def parse(output: str) -> list[dict[str, Any]]:
 
 
 def _is_report(found: Any) -> bool:
-    """Whether it is as ours are. What may be left out is empty."""
+    """Tells whether this is a report of ours; fills in the fields that may be left out."""
     if not isinstance(found, dict) or not isinstance(found.get("node"), str):
         return False
     texts = [found.setdefault(name, []) for name in ("problems", "notes", "names")]

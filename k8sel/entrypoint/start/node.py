@@ -1,4 +1,4 @@
-"""What the command finds in its environment: the modes ``node`` and ``rank``."""
+"""The modes ``node`` and ``rank``: check the node, then make the command's environment."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def start_rank(
 
 
 def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:
-    """What each process gets of the node's cores; a number of threads that is given is nobody else's to count."""
+    """The share of the node's cores that each process gets; not counted where the number of threads is given."""
     workers, given = cpus.workers(environ), expectation.threads_per_process
     if given or environ.get("OMP_NUM_THREADS"):
         return Share(given or 1, None, workers)

@@ -76,7 +76,7 @@ def _pythons(expectation: Expectation, command: list[str], environ: dict[str, st
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:
-    """Whether the loader looks for libraries below ``root``: what both scripts are for."""
+    """Tells whether the loader already looks for libraries below ``root``, which both scripts arrange."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(":")
     return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
 

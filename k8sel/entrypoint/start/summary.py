@@ -1,4 +1,4 @@
-"""What a start says of itself: one line for people, one for tools."""
+"""Prints the summary of a start: one line for people, and the receipt for tools."""
 
 from __future__ import annotations
 
