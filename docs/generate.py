@@ -33,8 +33,8 @@ from k8sel import api
 from k8sel.adopt.line import Asked, LineError, convert
 from k8sel.audit import TRAPS, Trap
 from k8sel.cli.main import COMMANDS
+from k8sel.entrypoint.__main__ import HELP
 from k8sel.entrypoint.protocol import VARIABLE
-from k8sel.entrypoint.usage import HELP
 from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS

@@ -15,7 +15,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accelerators: tuple[str, ...]  # the types whose processes it connects; () is any
     launchers: tuple[str, ...]  # that can give several processes their ranks in it; () is any
     oneccl: bool  # whether it communicates by oneCCL
-    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.backends):
+    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.checks.backends):
     since: dict[str, str]  # package -> the first version that has it
     until: dict[str, str]  # package -> the last one
     built: tuple[str, ...]  # torch is built with one of these: names in torch/version.py; () is any torch

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from k8sel.entrypoint import masks
 from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.facts import accelerators
 from k8sel.facts.accelerators import Row
@@ -29,7 +30,7 @@ def plan(accelerator: Accelerator, platform: Platform) -> Devices:
 
 def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
     """The processes of the node whose first rank is ``first``."""
-    shares = [_share(devices.positions, processes, local, isolation) for local in range(processes)]
+    shares = [masks.share(devices.positions, processes, local, isolation) for local in range(processes)]
     return tuple(
         Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
         for local, seen in enumerate(shares)
@@ -104,20 +105,13 @@ def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]
     """By position; nothing where a mask holds what only a look at the devices can say."""
     if row.mask_value in BY_NUMBER:
         return {}
-    listed = positions if row.mask_ordered else tuple(sorted(positions))
-    return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
+    listed = masks.listed(list(map(str, positions)), row.mask_ordered)
+    return {**row.order_env.get(order, {}), str(row.mask_env): listed}
 
 
 def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
     """Nodes with such devices are often tainted by the resource's name."""
     return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
-
-
-def _share(positions: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    if isolation == "node" or not positions:
-        return positions
-    size = len(positions) // processes
-    return positions[local_rank * size : (local_rank + 1) * size]
 
 
 def _driven(seen: tuple[int, ...], local_rank: int, isolation: str) -> int | None:

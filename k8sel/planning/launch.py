@@ -41,6 +41,13 @@ def launch(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     return _PROGRAMS[program](spec, platform, settled)
 
 
+def starts_mode_rank(spec: Spec, platform: Platform) -> bool:
+    """Whether the launcher starts each rank behind the entrypoint's mode ``rank``."""
+    row = LAUNCHERS[spec.launcher]
+    isolated = not row.starts_one and spec.accelerator.isolation == "process"
+    return bool(entry(spec, platform)) and (row.uses_mpi or isolated)
+
+
 def _alone(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     return spec.command
 
@@ -51,7 +58,7 @@ def _mpirun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
 
 def _process(spec: Spec, platform: Platform) -> Argv:
     """The command of one process: the entrypoint stands in front where each process gets a mask of its own."""
-    return (before(spec, platform, "rank") if spec.accelerator.isolation == "process" else ()) + spec.command
+    return (before(spec, platform, "rank") if starts_mode_rank(spec, platform) else ()) + spec.command
 
 
 def _torchrun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:

@@ -81,6 +81,11 @@ def probe(spec: Spec, check: Argv) -> Argv:
     return (*_mpirun(spec, KUBERNETES, 1, "", {}), *check)
 
 
+def hostfile(spec: Spec) -> str:
+    """The file in which the operator lists the nodes."""
+    return MPIS[str(spec.mpi.implementation)].hostfile[-1]
+
+
 def _mpirun(spec: Spec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
     mpi = MPIS[str(spec.mpi.implementation)]
     nodes = spec.nodes or 1

@@ -95,6 +95,8 @@ def _expectation(job: JobFile, held: Devices, sha256: str, platform: Platform) -
         job=job.metadata.name,
         job_file=sha256,
         probe=mpi.probe(spec, launch.entry(spec, platform, "check")) if gated else (),
+        hostfile=mpi.hostfile(spec) if gated else "",
+        rank_command=len(spec.command) if launch.starts_mode_rank(spec, platform) else 0,
     )
 
 

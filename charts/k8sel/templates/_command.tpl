@@ -44,9 +44,14 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
 {{- else -}}
 {{- $command := $spec.command -}}
-{{- if eq $spec.accelerator.isolation "process" }}{{ $command = concat $rank $command }}{{ end -}}
+{{- if include "k8sel.startsModeRank" . }}{{ $command = concat $rank $command }}{{ end -}}
 {{- include (printf "k8sel.%s" $program) (list . $command) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Not empty where the launcher starts each rank behind the entrypoint's mode rank. Takes the plan. */}}
+{{- define "k8sel.startsModeRank" -}}
+{{- if or .launcher.usesMpi (and (not .launcher.startsOne) (eq .spec.accelerator.isolation "process")) }}yes{{ end -}}
 {{- end -}}
 
 {{/* What starts a node's processes; "" for nothing but the command. */}}

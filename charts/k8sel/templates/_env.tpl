@@ -92,8 +92,9 @@
 {{- if .launcher.usesMpi -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}
 {{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
-{{- $_ := set $told "probe" (concat $mpirun $check) -}}
+{{- include "k8sel.lay" (list $told (dict "probe" (concat $mpirun $check) "hostfile" (last .mpi.hostfile))) -}}
 {{- end -}}
+{{- if include "k8sel.startsModeRank" . }}{{ $_ := set $told "rankCommand" (len $spec.command) }}{{ end -}}
 {{- $others := dict "order" $spec.accelerator.order "isolation" $spec.accelerator.isolation "launcher" $spec.launcher -}}
 {{- include "k8sel.lay" (list $others (dict "backend" (default "" $spec.backend) "mpi" (default "" $spec.mpi.implementation))) -}}
 {{- include "k8sel.lay" (list $others (dict "nodes" $spec.nodes "processesPerNode" $spec.processesPerNode "check" $spec.entrypoint.check)) -}}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from k8sel.cli.show import plan
-from k8sel.entrypoint.product import label
+from k8sel.entrypoint.checks.product import label
 
 if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device

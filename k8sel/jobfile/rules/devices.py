@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from k8sel.entrypoint import masks
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.platforms import Platform
@@ -117,13 +118,10 @@ def mask_order(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, hint)
 
 
-def _shares(job: JobFile) -> list[Sequence[int]]:
-    """What each process of a node sees."""
-    devices, processes = job.spec.accelerator.devices or (), job.spec.processes_per_node or 1
-    if job.spec.accelerator.isolation != "process":
-        return [devices]
-    size = max(len(devices) // processes, 1)
-    return [devices[start : start + size] for start in range(0, len(devices), size)]
+def _shares(job: JobFile) -> list[tuple[int, ...]]:
+    """The devices that each process of a node sees."""
+    asked, processes = job.spec.accelerator, job.spec.processes_per_node or 1
+    return masks.shares(asked.devices or (), processes, asked.isolation or "node")
 
 
 def mask_without_a_gap(job: JobFile, platform: Platform) -> Iterator[Problem]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.expect import CHECK, PLAIN
-from k8sel.entrypoint.protocol import MOST, Expectation
+from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import Callable, TypeVar
@@ -40,7 +39,14 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         processes_per_node=1 if launcher == "python" else max(1, len(devices)),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
+        rank_command=_behind_rank(command),
     )
+
+
+def _behind_rank(command: list[str]) -> int:
+    """Counts the words behind ``k8sel-entrypoint rank --``, where the user wrote that in a launcher's command."""
+    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
+    return len(command) - starts[0] if starts else 0
 
 
 def _slips(environ: dict[str, str]) -> None:
@@ -53,7 +59,7 @@ def _slips(environ: dict[str, str]) -> None:
 
 
 def check(environ: dict[str, str]) -> str:
-    """What a mismatch does, as K8SEL_CHECK says it."""
+    """The level of the check, from K8SEL_CHECK."""
     return _field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce"
 
 

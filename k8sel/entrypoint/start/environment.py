@@ -24,7 +24,7 @@ def under(environ: dict[str, str]) -> dict[str, str]:
 
 
 def _left_out(name: str) -> bool:
-    """What the entrypoint is told comes with mpirun's command alone."""
+    """Tells whether a variable is left out: a shell's own, or k8sel's, which come with mpirun's command alone."""
     return name in SHELLS or name.startswith("K8SEL_")
 
 
@@ -35,7 +35,7 @@ def entries(text: bytes) -> list[tuple[str, str]]:
 
 
 def _read(path: str) -> bytes:
-    """Nothing where there is no such file, or where it is another user's: what it says would become ours."""
+    """Reads the file; empty where there is none, or where another user owns it."""
     try:
         with open(path, "rb") as file:
             return file.read() if os.fstat(file.fileno()).st_uid == os.geteuid() else b""

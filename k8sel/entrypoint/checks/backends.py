@@ -1,4 +1,4 @@
-"""Whether torch.distributed's backend that a program will ask for is one that its libraries have.
+"""Checks that a program's libraries have the torch.distributed backend that it will ask for.
 
 Read from the names of folders and from torch's own files; nothing is imported. What cannot be known is no problem.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import libraries, tables
+from k8sel.entrypoint import tables
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.cpus import WORKERS
-from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import read, whole
 from k8sel.entrypoint.record import TYPE_CHECKING
 
@@ -23,8 +25,17 @@ _NEEDS = ("since", "until", "built", "linked", "bindings")
 _BUILDS = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
 
 
+def check(case: Case) -> Finding:
+    """Compares the program's libraries with the backend that it will ask for."""
+    backend, program = case.expectation.backend, case.program
+    if program is None:
+        return NOTHING
+    silent = unknown(backend, program)
+    return Finding(problems(backend, program, case.environ), silent, ["backend"] if silent else ())
+
+
 def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:
-    """What does not go with ``backend``: of the libraries in one message, and of the environment."""
+    """Refuses libraries (in one message) and an environment that do not go with ``backend``."""
     row = tables.backends().get(backend)
     if row is None:
         return []
@@ -42,7 +53,7 @@ def _pair(backend: str, row: dict[str, Any], program: Libraries) -> list[str]:
 
 
 def unknown(backend: str, program: Libraries) -> list[str]:
-    """Why the pair cannot be checked."""
+    """Notes why the backend and the libraries cannot be compared."""
     row = tables.backends().get(backend)
     if row is None:
         return [f"backend {backend}: it is not one that this version knows, so it cannot be checked"]
@@ -103,7 +114,7 @@ def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
 
 
 def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
-    """What brings the backend to torch: is it there, and for this torch?"""
+    """Compares the bindings, which bring the backend to torch, with this torch."""
     if not row["bindings"]:
         return []
     name, need = row["bindings"], f"{row['bindings']} of torch's version"
@@ -121,7 +132,7 @@ def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
 
 
 def _build(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
-    """What torch is not built with."""
+    """Refuses a torch that was built without the backend."""
     wrong = []
     if row["built"] and _built(row["built"], program) is False:
         wrong.append(" or ".join(_BUILDS[name] for name in row["built"]))
@@ -140,8 +151,8 @@ def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
 
 
 def _linked(row: dict[str, Any], program: Libraries) -> bool | None:
-    """Whether torch's library is linked with one of that name."""
-    from k8sel.entrypoint import elf
+    """Tells whether torch's library is linked with one of that name."""
+    from k8sel.entrypoint.checks import elf
 
     torch = libraries.package(program.folders, "torch")
     each = [elf.needed(os.path.join(torch, path)) for path in _LIBRARIES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from k8sel.entrypoint.machine import whole
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import Any

@@ -16,6 +16,8 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 if TYPE_CHECKING:
     from typing import Iterable
 
+    from k8sel.entrypoint.protocol import Expectation
+
 _SHOWN = ("torch", "accelerate", "deepspeed", "transformers", "triton", "torch_ccl")
 _COLLECTIVES = ("nccl", "rccl", "oneccl", "hccl")  # a word of many names: nvidia_nccl_cu13, oneccl_bind_pt
 _ENDS = (".dist-info", ".egg-info", ".egg")
@@ -23,7 +25,7 @@ _ENDS = (".dist-info", ".egg-info", ".egg")
 
 @record(frozen=True)
 class Libraries:
-    """What a program imports, as far as folders beside it say so."""
+    """The libraries that a program imports, as the folders beside it show them."""
 
     program: str
     command: list[str]
@@ -31,23 +33,23 @@ class Libraries:
     versions: dict[str, str]  # the first that is found of each
 
     def python(self) -> bool:
-        """Whether it surely imports them: a shell script may start another Python than the one beside the shell."""
+        """Tells whether the program is Python: a shell script may start another Python than the one beside it."""
         name = os.path.basename(self.program)
         return name.startswith("python") or name in ("torchrun", *_SHOWN)
 
 
 def of(command: list[str], environ: dict[str, str]) -> Libraries:
-    """Those of a command; nothing where its program is not here."""
+    """The libraries of a command; none where its program is not in the image."""
     words = behind_env(command)
     program = on_path(words, environ)
     folders = _folders(program, environ) if program else []
     return Libraries(program, words, folders, _versions(folders))
 
 
-def of_ranks(command: list[str], environ: dict[str, str]) -> Libraries | None:
-    """Those of the command that mpirun starts behind the entrypoint's mode ``rank``; None where its program is not."""
-    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
-    found = of(command[starts[0] :], environ) if starts else None
+def of_ranks(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Libraries | None:
+    """The libraries of the command that a launcher starts as each rank; None where this image has no such program."""
+    words = command[-expectation.rank_command :] if expectation.rank_command else []
+    found = of(words, environ) if words else None
     return found if found and found.program else None
 
 
@@ -62,7 +64,7 @@ def package(folders: Iterable[str], name: str) -> str:
 
 
 def missing(launcher: str, found: Libraries) -> list[str]:
-    """What a program for ``launcher`` imports, and would not find beside its torch."""
+    """The problem that ``launcher`` is not installed beside the program's torch."""
     torch = found.versions.get("torch", "")
     if launcher not in _SHOWN or launcher in found.versions or not torch or package(found.folders, launcher):
         return []

@@ -1,4 +1,4 @@
-"""What a program needs of its container beside devices: shared memory, limits, the vendor's library.
+"""Checks what a program needs of its container beside devices: shared memory, limits, the vendor's library.
 
 ``look`` reads, the rest judges. What cannot be read is None, and is never a problem.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.checks.case import Case, Finding
 from k8sel.entrypoint.machine import Machine, names, read, whole
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import record
 from k8sel.entrypoint.tables import Row
 
 NO_LIMIT = -1
+_FIELD = ("sharedMemory",)
 # What a container gets that asks for nothing (Docker, containerd). NVIDIA/nccl user guide, "Shared memory": NCCL does
 # not start without enough of it; pytorch/pytorch torch/csrc/DataLoader.cpp: workers die of SIGBUS.
 DEFAULT_SHARED = 64 * 2**20
@@ -39,7 +41,7 @@ class Surroundings:
 
 
 def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
-    """What can be known in well under a millisecond."""
+    """Reads what takes well under a millisecond."""
     limits = read(machine.proc, "self/limits")
     locked = _limit(limits, "Max locked memory")
     return Surroundings(
@@ -52,8 +54,21 @@ def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
     )
 
 
+def check(case: Case) -> Finding:
+    """Compares this container with the job, and notes what is known to hurt later."""
+    expectation, here = case.expectation, look(case.row, case.machine, case.environ)
+    silent = unknown(expectation, here)
+    found = [*notes(expectation, case.row, here, len(case.found.devices)), *silent]
+    return Finding(problems(expectation, here), found, _FIELD if silent else ())
+
+
+def unlooked(case: Case) -> Finding:
+    """Says that ``sharedMemory`` was not compared (check: off)."""
+    return Finding(unchecked=() if case.expectation.shared_memory is None else _FIELD)
+
+
 def problems(expectation: Expectation, here: Surroundings) -> list[str]:
-    """What speaks against starting."""
+    """Refuses less shared memory than the job asks for."""
     asked, shared = expectation.shared_memory, here.shared
     if asked is None or shared is None or shared >= asked * _ENOUGH:
         return []
@@ -62,7 +77,7 @@ def problems(expectation: Expectation, here: Surroundings) -> list[str]:
 
 
 def notes(expectation: Expectation, row: Row, here: Surroundings, devices: int) -> list[str]:
-    """What is known to hurt later; ``devices``: those found."""
+    """Notes what is known to hurt later; ``devices``: the number found."""
     return [
         *_little_shared(expectation, here),
         *_few_files(max(expectation.nodes * expectation.processes_per_node, devices), here),
@@ -108,7 +123,7 @@ def _no_library(row: Row) -> list[str]:
 
 
 def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
-    """What the job asks for and nothing here says."""
+    """Notes that shared memory was asked for and cannot be read."""
     if expectation.shared_memory is None or here.shared is not None:
         return []
     return [f"sharedMemory: {_size(expectation.shared_memory)} cannot be checked: /dev/shm cannot be read"]
@@ -142,7 +157,7 @@ def _number(word: str) -> int | None:
 
 
 def _capable(status: str, capability: int) -> bool:
-    """Whether the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, hold this one."""
+    """Tells whether the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, hold this one."""
     word = next((line[7:].strip() for line in status.splitlines() if line.startswith("CapEff:")), "")
     try:
         return bool(int(word or "0", 16) >> capability & 1)
@@ -151,7 +166,7 @@ def _capable(status: str, capability: int) -> bool:
 
 
 def _loads(library: str, machine: Machine, environ: dict[str, str]) -> bool:
-    """Whether the loader finds it: ld.so(8), and for musl ldso/dynlink.c's own folders. Nothing is loaded."""
+    """Tells whether the loader finds it: ld.so(8), and for musl ldso/dynlink.c's own folders. Nothing is loaded."""
     if machine.lib:
         return os.path.exists(os.path.join(machine.lib, library))
     given = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]

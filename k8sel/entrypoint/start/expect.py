@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import protocol
-from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.protocol import CHECK, PLAIN, Expectation
 from k8sel.entrypoint.record import replace
-from k8sel.entrypoint.stop import Stop
-
-PLAIN = (
-    "K8SEL_ACCELERATOR",
-    "K8SEL_COUNT",
-    "K8SEL_DEVICES",
-    "K8SEL_ORDER",
-    "K8SEL_PRODUCT",
-    "K8SEL_MEMORY",
-    "K8SEL_BACKEND",
-)
-CHECK = "K8SEL_CHECK"
+from k8sel.entrypoint.report import Stop
 
 
 def read(environ: dict[str, str], command: list[str]) -> Expectation:
@@ -28,7 +17,7 @@ def read(environ: dict[str, str], command: list[str]) -> Expectation:
         return _overridden(_parsed(environ[protocol.VARIABLE]), environ)
     if not plain and not environ.get(CHECK):
         raise Stop([f"nothing says what to find: set K8SEL_ACCELERATOR (see --help) or {protocol.VARIABLE}"])
-    from k8sel.entrypoint import byhand
+    from k8sel.entrypoint.start import byhand
 
     return byhand.expectation(environ, command)
 
@@ -41,10 +30,11 @@ def handed_on(expectation: Expectation, environ: dict[str, str]) -> dict[str, st
 
 
 def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectation:
-    """With what this one start is told of the check, which is never done in silence."""
+    """Applies K8SEL_CHECK, which changes the check for this start alone, and prints that it did."""
     if not environ.get(CHECK):
         return expectation
-    from k8sel.entrypoint import byhand, report
+    from k8sel.entrypoint import report
+    from k8sel.entrypoint.start import byhand
 
     check = byhand.check(environ)
     if check != expectation.check:

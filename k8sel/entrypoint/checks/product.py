@@ -1,4 +1,4 @@
-"""What the devices are, their product and memory, against what the job asks for. Pure."""
+"""Compares the product and the memory of the devices with those that the job asks for. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def problems(expectation: Expectation, found: Found) -> list[str]:
 
 
 def unknown(expectation: Expectation, found: Found) -> list[tuple[str, str]]:
-    """What the job asks for and nothing here says: the field, and why it cannot be checked."""
+    """The fields of the job that cannot be checked on this node, each with the reason."""
     silent = []
     if expectation.product and not found.named and found.devices:
         silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))

@@ -21,7 +21,7 @@ def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str
 
 
 def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
-    """As ``problems``, of a job that asks for no device: ``hidden`` is what it sets."""
+    """Refuses variables that show devices to a job that uses none; ``hidden``: the variables that it sets."""
     return [
         f"{name}={environ[name]} is set already, and the job asks for no device: {_WAY_OUT}"
         for name, value in hidden.items()
@@ -30,7 +30,7 @@ def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
-    """What each variable may hold before we write it: the node's mask or a rank's, as UUIDs or as positions."""
+    """The values that each variable may already have: the node's mask or a rank's, as UUIDs or as positions."""
     shares = masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
     values: dict[str, list[str]] = {}
     for devices in (found.devices, ()):
@@ -41,7 +41,7 @@ def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, l
 
 
 def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
-    """Whether the mask is the plugin's own list of modules: we may pick from it and permute it, not leave it."""
+    """Tells whether the mask is the plugin's own list of modules: the job may use a part of it, in any order."""
     return row.maskValue == "module" and name == row.maskEnv and set(ours.split(",")) <= set(given.split(","))
 
 

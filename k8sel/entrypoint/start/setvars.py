@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import container, libraries, report, tables
+from k8sel.entrypoint import report, tables
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.launch import on_path
-from k8sel.entrypoint.libraries import Libraries
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
+from k8sel.entrypoint.start import environment
 
 if TYPE_CHECKING:
     from typing import Iterator
@@ -47,7 +49,7 @@ def sourced(
 def _script(expectation: Expectation, here: Machine, command: list[str], environ: dict[str, str]) -> str:
     """The backend's own, or else its MPI's; empty where none is here, or it was sourced already."""
     row, mpi = tables.backends().get(expectation.backend), tables.mpi().get(expectation.mpi)
-    package = _package(row["modules"], command, environ) if row else ""
+    package = _package(row["modules"], expectation, command, environ) if row else ""
     if package:
         return "" if _is_searched(os.path.realpath(package), environ) else os.path.join(package, _IN_PACKAGE)
     # hydra hands I_MPI_ROOT on to the ranks whatever it is told, and LD_LIBRARY_PATH not.
@@ -57,24 +59,24 @@ def _script(expectation: Expectation, here: Machine, command: list[str], environ
     return next((path for path in paths if os.path.isfile(path)), "")
 
 
-def _package(modules: list[str], command: list[str], environ: dict[str, str]) -> str:
+def _package(modules: list[str], expectation: Expectation, command: list[str], environ: dict[str, str]) -> str:
     """The bindings' folder that has a script."""
-    for program in _pythons(command, environ) if modules else ():
+    for program in _pythons(expectation, command, environ) if modules else ():
         for path in (libraries.package(program.folders, module) for module in modules):
             if path and os.path.isfile(os.path.join(path, _IN_PACKAGE)):
                 return path
     return ""
 
 
-def _pythons(command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
+def _pythons(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
     """The libraries of the command's program, and of the Pythons that a shell would start."""
-    ranks = libraries.of_ranks(command, environ)
+    ranks = libraries.of_ranks(expectation, command, environ)
     yield from [ranks] if ranks else []
     yield from (libraries.of(words, environ) for words in (command, ["python"], ["python3"]))
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:
-    """Whether the loader looks for libraries below ``root``: what both scripts are for."""
+    """Tells whether the loader already looks for libraries below ``root``, which both scripts arrange."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(":")
     return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
 
@@ -88,8 +90,8 @@ def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
         raise Stop([f"{script} cannot be sourced: it needs bash, which is not in the image"])
     with child.Signals():
         ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
-    found = dict(container.entries(ended.output))
+    found = dict(environment.entries(ended.output))
     if ended.status != 0 or not found:
         raise Stop([f"{script} cannot be sourced: {ended.why()}"])
-    own = {name: environ[name] for name in container.SHELLS if name in environ}
-    return {**{name: value for name, value in found.items() if name not in container.SHELLS}, **own}
+    own = {name: environ[name] for name in environment.SHELLS if name in environ}
+    return {**{name: value for name, value in found.items() if name not in environment.SHELLS}, **own}

@@ -24,7 +24,7 @@ class Failed(Exception):
 
 
 def call(function: Callable[[], str], seconds: float) -> str:
-    """What ``function`` returns in a child process. Raises Failed when it raises, dies or takes over ``seconds``."""
+    """Calls ``function`` in a child process. Raises Failed when it raises, dies or takes over ``seconds``."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
