@@ -1,4 +1,4 @@
-"""What can be wrong, and how it is said. Knows no file format, no vendor and no cluster.
+"""The errors of k8sel and their text. Knows no file format, no vendor and no cluster.
 
 K8selError            shown to the user as it is, never as a traceback
 ├── SpecError         the job file or an option is wrong: exit status 2, all problems at once
@@ -18,7 +18,7 @@ FieldPath = tuple[str | int, ...]
 
 
 class Kind(str, Enum):
-    """What sort of wrong; Kubernetes' own words, as in apimachinery's field.ErrorType."""
+    """The kind of a problem, by the names of apimachinery's field.ErrorType."""
 
     REQUIRED = "required"
     INVALID = "invalid"
@@ -28,7 +28,7 @@ class Kind(str, Enum):
     UNKNOWN = "unknown field"
     SYNTAX = "syntax"
     WARNING = "warning"
-    NOTE = "note"  # what was decided for the user
+    NOTE = "note"  # a decision that k8sel made for the user
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong: where, what was found, what is allowed, and the way out."""
+    """One problem: its field, the value found, the values allowed, and a hint."""
 
     kind: Kind
     path: FieldPath
@@ -63,17 +63,17 @@ def format_path(path: FieldPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text if text.isprintable() else ascii(text)[1:-1]  # a key can hold what a terminal would obey
+    return text if text.isprintable() else ascii(text)[1:-1]  # a key can contain control characters
 
 
 class K8selError(Exception):
-    """A failure that is the user's to see; its text is the whole message."""
+    """A failure to show to the user; its text is the whole message."""
 
     exit_status = 1
 
 
 class SpecError(K8selError):
-    """The job file or an option is wrong; holds every problem found."""
+    """The job file or an option is wrong; ``problems`` has every problem."""
 
     exit_status = 2
 

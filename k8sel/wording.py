@@ -1,4 +1,4 @@
-"""Words for values and problems, shared by every room: quoting, nearest words, and the constructors of problems."""
+"""The text of values and problems, for all rooms: quoting, nearest words, and constructors of problems."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from k8sel.errors import FieldPath, Kind, Problem
 
 
 def invalid(path: FieldPath, message: str, hint: str = "") -> Problem:
-    """A value that does not fit."""
+    """A problem: the value does not fit."""
     return Problem(kind=Kind.INVALID, path=path, message=message, hint=hint)
 
 
 def forbidden(path: FieldPath, message: str, hint: str = "") -> Problem:
-    """Something that may not be said here."""
+    """A problem: the field is not allowed here."""
     return Problem(kind=Kind.FORBIDDEN, path=path, message=message, hint=hint)
 
 
 def required(path: FieldPath, message: str, hint: str = "") -> Problem:
-    """Something that has to be said here."""
+    """A problem: the field is missing."""
     return Problem(kind=Kind.REQUIRED, path=path, message=message, hint=hint)
 
 
 def duplicate(path: FieldPath, message: str, hint: str = "") -> Problem:
-    """Something that is said twice."""
+    """A problem: the value exists twice."""
     return Problem(kind=Kind.DUPLICATE, path=path, message=message, hint=hint)
 
 
 def warning(path: FieldPath, message: str, hint: str = "") -> Problem:
-    """Something that works, and probably not as meant."""
+    """A problem: the job works, but probably not as intended."""
     return Problem(kind=Kind.WARNING, path=path, message=message, hint=hint)
 
 
 def not_supported(path: FieldPath, value: str, allowed: Iterable[str], hint: str = "") -> Problem:
-    """A word that is not one of ``allowed``."""
+    """A problem: ``value`` is not one of ``allowed``."""
     names = tuple(allowed)
     message = f"{quote(value)} is not {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
     return Problem(kind=Kind.NOT_SUPPORTED, path=path, message=message, hint=hint)
 
 
 def quote(text: str) -> str:
-    """``text`` in quotes, short enough for one line, and with nothing in it that a terminal would obey."""
+    """``text`` in quotes, short enough for one line, without control characters."""
     import json  # slow to import, and a valid job never needs it
 
     shown = text if len(text) <= 60 else f"{text[:57]}..."
@@ -49,17 +49,17 @@ def quote(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """``text`` without quotes, where it is a short plain word."""
+    """``text`` without quotes if it is a short plain word; else with quotes."""
     return text if text.isprintable() and 0 < len(text) <= 60 else quote(text)
 
 
 def numbers(values: Iterable[int]) -> str:
-    """As in a file: ``[2, 0]``."""
+    """Numbers as a YAML list: ``[2, 0]``."""
     return f"[{', '.join(map(str, values))}]"
 
 
 def as_list(command: str) -> str:
-    """A command line as a list for the file."""
+    """A command line as a YAML list."""
     return f"[{', '.join(words(command))}]"
 
 
@@ -78,13 +78,13 @@ def words(command: str) -> Iterable[str]:
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """The nearest of ``allowed`` as a hint."""
+    """A hint with the nearest of ``allowed``; empty if none is near."""
     near = nearest(word, allowed)
     return f"did you mean {near}?" if near else ""
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """The one of ``allowed`` that ``word`` was probably meant to be."""
+    """The one of ``allowed`` that is nearest to ``word``; None if none is near."""
     from difflib import get_close_matches  # slow to import, and a valid job never needs it
 
     by_lower = {name.lower(): name for name in allowed}

@@ -1,1 +1,1 @@
-"""The entrypoint as bytes, and the files that a job brings into its containers."""
+"""The entrypoint as bytes, and the files that a job mounts into its containers."""

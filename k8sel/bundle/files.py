@@ -1,4 +1,4 @@
-"""What a job brings into its containers: the entrypoint's zipapp, and the script that finds a Python for it."""
+"""The files that a job mounts into its containers: the entrypoint's zipapp, and a script that finds Python for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ARCHIVE = "entrypoint.pyz"
 
 
 def script() -> str:
-    """The script /k8sel/entrypoint: /bin/sh is in every image that has a python3, wherever that may be."""
+    """The script /k8sel/entrypoint. It runs under /bin/sh, which every image with a python3 has."""
     return (HERE / "entrypoint.sh").read_text(encoding="utf-8")
 
 
 def archive() -> bytes:
-    """The zipapp /k8sel/entrypoint.pyz: made when k8sel was built (setup.py); in a source tree, from the sources."""
+    """The zipapp /k8sel/entrypoint.pyz: built with k8sel (setup.py), or from the sources in a source tree."""
     built = HERE / ARCHIVE
     if built.exists():
         return built.read_bytes()
@@ -27,9 +27,9 @@ def archive() -> bytes:
 
 
 def folder() -> Path:
-    """Both files in a folder of the user's own, named by their content and made on first use.
+    """Writes both files into a folder named by their content, unless it exists. Returns the folder.
 
-    Below the home folder, since a Docker that is confined (snap, Docker Desktop) sees no other.
+    The folder is below the home folder: a confined Docker (snap, Docker Desktop) sees no other.
     """
     import tempfile
     from hashlib import sha256
@@ -45,7 +45,7 @@ def folder() -> Path:
         part = Path(scratch, "part")
         _lay(part, content)
         try:
-            part.rename(made)  # whole or not at all, whoever else does the same now
+            part.rename(made)  # atomic: another process may do the same now
         except OSError:
             if not made.is_dir():
                 raise
@@ -53,7 +53,7 @@ def folder() -> Path:
 
 
 def _lay(folder: Path, content: Mapping[str, bytes]) -> None:
-    """Readable by anyone, whatever the umask: the container's user is another one."""
+    """Writes the files with read permission for all, whatever the umask: the container may have another user."""
     folder.mkdir()
     folder.chmod(0o755)
     for name, data in content.items():

@@ -1,6 +1,6 @@
-"""A program's source without what only people and type checkers read. Pure.
+"""Removes from a program's source the parts that only people and type checkers read. Pure.
 
-By the positions that ``ast`` gives, because a tokenizer, and what ``ast.unparse`` writes, differ between Pythons.
+It cuts at the positions that ``ast`` gives: tokenizers and ``ast.unparse`` differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 
 def stripped(source: str) -> str:
-    """``source`` without docstrings, comments, annotations and imports for type checkers; one space a level.
+    """``source`` without docstrings, comments, annotations and imports for type checkers, indented by one space.
 
-    Lines keep their numbers: an error of the program names its line.
+    Lines keep their numbers, because an error of the program names its line.
     """
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
@@ -39,7 +39,7 @@ def _lines(node: ast.AST) -> range:
 
 
 def _dead(node: ast.AST) -> Iterator[ast.stmt]:
-    """Those of a block's statements that do nothing at run time."""
+    """The statements of a block that do nothing at run time."""
     if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
         return
     if ast.get_docstring(node) and len(node.body) > 1:
@@ -50,7 +50,7 @@ def _dead(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _unused(tree: ast.Module, nodes: list[ast.AST], dead: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Imports that only annotations and ``dead`` statements use; none of a module that lends them to others."""
+    """The imports that only annotations and ``dead`` statements use. A module with ``__all__`` keeps its imports."""
     typed = [expression for node in nodes for expression in (_annotation(node), getattr(node, "returns", None))]
     unread = {id(node) for part in [*typed, *dead] if part for node in ast.walk(part)}
     used = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in unread}
@@ -66,7 +66,7 @@ def _annotation(node: ast.AST) -> ast.expr | None:
 
 
 def _is_for_type_checkers(node: ast.stmt) -> bool:
-    """``if TYPE_CHECKING:`` without an else."""
+    """Reports if ``node`` is an ``if TYPE_CHECKING:`` without an else."""
     return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" and not node.orelse
 
 
@@ -75,7 +75,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _has_fields(module: ast.AST) -> bool:
-    """Whether a class here has annotated fields: those are read, and are to stay text."""
+    """Reports if a class has annotated fields: programs read those annotations, so they must stay text."""
     return any(
         isinstance(item, ast.AnnAssign)
         for node in ast.walk(module)
@@ -85,7 +85,7 @@ def _has_fields(module: ast.AST) -> bool:
 
 
 def _annotations(node: ast.AST, lines: list[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Line, first and last column of the annotations of a function: its parameters, its result, its variables."""
+    """The line, first and last column of each annotation of a parameter, a result or a variable."""
     if isinstance(node, ast.arg) and node.annotation:
         yield from _cut(node, node.col_offset + len(node.arg.encode()), node.annotation)
     elif isinstance(node, ast.FunctionDef) and node.returns:
@@ -98,7 +98,7 @@ def _annotations(node: ast.AST, lines: list[bytes]) -> Iterator[tuple[int, int, 
 
 
 def _cut(start: ast.arg | ast.expr | ast.stmt, column: int, end: ast.expr) -> Iterator[tuple[int, int, int]]:
-    if start.lineno == end.end_lineno:  # one over several lines stays, as it does no harm
+    if start.lineno == end.end_lineno:  # an annotation over several lines stays: it does no harm
         yield start.lineno, column, end.end_col_offset or column
 
 

@@ -1,7 +1,7 @@
-"""The entrypoint as one file: a zipapp that any Python >= 3.9 runs.
+"""Builds the entrypoint as one file: a zipapp for any Python >= 3.9.
 
-Pure: the same bytes from the same sources. A release has one archive for all, made when its wheel was (setup.py); in a
-source tree the bytes are those of the zlib at hand.
+Pure: the same sources give the same bytes. A release has one archive for all, built with its wheel (setup.py). In a
+source tree the bytes depend on the installed zlib.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import k8sel
 from k8sel.bundle.stripped import stripped
 from k8sel.entrypoint import tables
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip
 # The package without the library, whose modules the archive does not hold.
 _PACKAGE = '''\
 """k8sel: one job file becomes a checked training job. Imports nothing: the entrypoint runs through here."""
@@ -26,7 +26,7 @@ _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
 def build() -> bytes:
-    """The zipapp: k8sel's version, the entrypoint, and what it reads of the tables."""
+    """The zipapp: k8sel's version, the entrypoint, and the parts of the tables that it reads."""
     package = Path(__file__).parents[1]
     content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
     content["k8sel/__init__.py"] = _PACKAGE.format(version=k8sel.__version__).encode()
@@ -71,8 +71,8 @@ def _zip(content: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-# Has to parse on any Python, Python 2 included: it is what says that Python is too old. Python's own importer compiles
-# each module twice, once only to learn its file's name: half of the start. Lib/zipimport.py, get_filename.
+# It must parse on any Python, also Python 2, because it reports an old Python. Python's own importer compiles
+# each module twice, once only for its file's name: half of the start time. Lib/zipimport.py, get_filename.
 _START = """\
 import sys
 

@@ -1,4 +1,4 @@
-"""One module a target: a JobPlan written down as plain dicts. Pure; nothing is decided here."""
+"""One module for each target: it turns a JobPlan into plain dicts. Pure; decides nothing."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from k8sel.planning.plan import JobPlan
 
 Emit = Callable[[JobPlan, str | None], dict[str, Any]]
 
-# target -> its emitter: (plan, name of the ConfigMap with the entrypoint, None for none) -> the job's object
+# target -> its emitter: (plan, name of the entrypoint's ConfigMap or None) -> the job's object
 TARGETS: Mapping[str, Emit] = MappingProxyType({"PyTorchJob": pytorchjob.emit, "MPIJob": mpijob.emit})

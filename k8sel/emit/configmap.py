@@ -1,4 +1,4 @@
-"""The ConfigMap that brings the entrypoint into the job's containers: the job's own, and immutable."""
+"""The ConfigMap that mounts the entrypoint into a job's containers: each job has its own, which is immutable."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class _Content(Struct, frozen=True, kw_only=True):
 
 @cache
 def _content() -> _Content:
-    """The same for every job, so it is put together once."""
+    """The files of the ConfigMap. They are the same for every job, so k8sel builds them once."""
     script, archive = files.script(), files.archive()
     digest = sha256(script.encode() + b"\0" + archive).hexdigest()
     return _Content(script=script, archive=b64encode(archive).decode(), digest=digest)
 
 
 def emit(plan: JobPlan) -> dict[str, Any]:
-    """The ConfigMap of ``plan``; its name changes with its content, which cannot change under a name."""
+    """The ConfigMap of ``plan``. Its name contains a hash of its content, because it is immutable."""
     content = _content()
     metadata: dict[str, Any] = {"name": f"{plan.name}-k8sel-{content.digest[:10]}"}
     if plan.namespace:

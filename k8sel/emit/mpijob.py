@@ -1,4 +1,4 @@
-"""A JobPlan as an MPIJob of kubeflow.org/v2beta1 (the mpi-operator)."""
+"""Turns a JobPlan into an MPIJob of kubeflow.org/v2beta1 (the mpi-operator)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKER = "worker"
 
 
 def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
-    """The job's object; ``config_map``: the one with the entrypoint."""
+    """The job's object; ``config_map``: the name of the entrypoint's ConfigMap."""
     mpi = _mpi(plan)
     return {
         "apiVersion": "kubeflow.org/v2beta1",
@@ -40,7 +40,7 @@ def _mpi(plan: JobPlan) -> MpiPlan:
 
 
 def _launcher(plan: JobPlan, mpi: MpiPlan, config_map: str | None) -> dict[str, Any]:
-    """Runs mpirun, and may see no device: its image's defaults would show it every one."""
+    """The launcher runs mpirun. Its variables hide all devices: the image's defaults would show them all."""
     variables = env.merge(plan.env, env.constants(plan.devices.hide_env), podspec.expectation(plan))
     program = podspec.Program(container=LAUNCHER, command=plan.command, env=variables)
     container = podspec.container(plan, program, mpi.launcher_container, config_map)
@@ -48,7 +48,7 @@ def _launcher(plan: JobPlan, mpi: MpiPlan, config_map: str | None) -> dict[str, 
 
 
 def _worker(plan: JobPlan, mpi: MpiPlan, config_map: str | None) -> dict[str, Any]:
-    """Runs sshd: what a rank has to know comes with mpirun's command, not from here."""
+    """The worker runs sshd. A rank gets its variables from mpirun's command, not from this container."""
     program = podspec.Program(container=WORKER, command=mpi.sshd, env=plan.env, ready_port=mpi.ssh_port)
     container = podspec.container(plan, program, plan.container, config_map)
     return _replica(len(plan.nodes), podspec.template(plan, plan.pod, container, config_map))

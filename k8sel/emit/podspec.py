@@ -1,4 +1,4 @@
-"""The parts that all targets share: metadata, pod template, container, run policy. Keys in Kubernetes' usual order."""
+"""The common parts of all targets: metadata, pod template, container, run policy. Keys have Kubernetes' usual order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Object = dict[str, Any]
 
 
 def metadata(plan: JobPlan) -> Object:
-    """Of the job's own object."""
+    """The metadata of the job's own object."""
     queue = {names.LABEL_QUEUE: plan.queue} if plan.queue else {}
     placed = {"name": plan.name, "namespace": plan.namespace} if plan.namespace else {"name": plan.name}
     return {**placed, "labels": {**plan.labels, **queue}, "annotations": dict(plan.annotations)}
 
 
 def run_policy(plan: JobPlan, pods: int) -> Object:
-    """How the job ends, waits and is scheduled; ``pods``: how many have to start together."""
+    """The runPolicy: the job's end, queue and scheduling. ``pods``: the number that must start together."""
     policy: Object = {"cleanPodPolicy": plan.clean_pod_policy}
     if plan.ttl_seconds_after_finished is not None:
         policy["ttlSecondsAfterFinished"] = plan.ttl_seconds_after_finished
@@ -53,12 +53,12 @@ def template(plan: JobPlan, pod: Fragment, container: Object, config_map: str | 
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What one container runs."""
+    """The program of one container."""
 
     container: str  # its name
     command: Argv
     env: Iterable[Fragment]
-    ready_port: int | None = None  # ready once something listens there
+    ready_port: int | None = None  # the container is ready when a process listens on this port
 
 
 def container(plan: JobPlan, program: Program, planned: Fragment, config_map: str | None) -> Object:
@@ -79,14 +79,14 @@ def container(plan: JobPlan, program: Program, planned: Fragment, config_map: st
 
 
 def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
-    """What the entrypoint is told; nothing where there is none."""
+    """The variable with the entrypoint's expectation; () in a job without the entrypoint."""
     if plan.entrypoint_mode == "none":
         return ()
     return env.constants({VARIABLE: plan.expectation.to_json()})
 
 
 def _listening(port: int) -> Object:
-    """Ready once it listens. Not asked again: a readiness probe would leave lines in sshd's log as long as it runs."""
+    """A startup probe of a port. A readiness probe would add lines to sshd's log as long as the job runs."""
     return {"tcpSocket": {"port": port}, "periodSeconds": 2, "failureThreshold": 60}
 
 

@@ -1,4 +1,4 @@
-"""A JobPlan as a PyTorchJob of kubeflow.org/v1 (the training-operator)."""
+"""Turns a JobPlan into a PyTorchJob of kubeflow.org/v1 (the training-operator)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from k8sel.facts.launchers import LAUNCHERS
 from k8sel.planning import env
 from k8sel.planning.plan import JobPlan
 
-CONTAINER = "pytorch"  # the operator wants this name
+CONTAINER = "pytorch"  # the operator requires this name
 
 
 def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
-    """The job's object; ``config_map``: the one with the entrypoint."""
+    """The job's object; ``config_map``: the name of the entrypoint's ConfigMap."""
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -27,12 +27,12 @@ def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
 
 
 def _processes(plan: JobPlan) -> str:
-    """Always written: the operator's default counts the host's CPUs. 1 where nobody starts more than one."""
+    """The field nprocPerNode; 1 for launcher python. k8sel always sets it: the default is the host's number of CPUs."""
     return "1" if LAUNCHERS[plan.launcher].starts_one else str(plan.processes_per_node)
 
 
 def _replicas(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
-    """Exactly one Master; the other nodes are Workers."""
+    """The replicas: one Master, and Workers for the other nodes."""
     others = len(plan.nodes) - 1
     replicas = {"Master": _replica(plan, 1, config_map)}
     return replicas | {"Worker": _replica(plan, others, config_map)} if others else replicas

@@ -12,17 +12,17 @@ TABLE = Path(__file__).parent / "backends.json"
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """One backend."""
 
-    accelerators: tuple[str, ...]  # the types whose processes it connects; () is any
-    launchers: tuple[str, ...]  # that can give several processes their ranks in it; () is any
-    oneccl: bool  # whether it communicates by oneCCL
-    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.checks.backends):
+    accelerators: tuple[str, ...]  # the types of devices that it connects; () is any
+    launchers: tuple[str, ...]  # the launchers that can give its processes their ranks; () is any
+    oneccl: bool  # true if it communicates by oneCCL
+    # The image's requirements, which the entrypoint checks (k8sel.entrypoint.checks.backends):
     since: dict[str, str]  # package -> the first version that has it
-    until: dict[str, str]  # package -> the last one
+    until: dict[str, str]  # package -> the last version that has it
     built: tuple[str, ...]  # torch is built with one of these: names in torch/version.py; () is any torch
-    linked: str | None  # what torch is linked with, as its name begins
-    bindings: str | None  # the distribution that brings it to torch; None where torch has it
-    modules: tuple[str, ...]  # its packages, of which it has one
-    pairs: dict[str, str]  # its version -> torch's that it is for; others go with torch of the same two numbers
+    linked: str | None  # the start of the name of a library that torch is linked with
+    bindings: str | None  # the distribution that adds it to torch; None if torch has it
+    modules: tuple[str, ...]  # the names of its package: it has one of them
+    pairs: dict[str, str]  # its version -> torch's version; other versions fit torch's with the same two numbers
     instead: str | None  # the backend that any torch has
     source: str
 
@@ -33,7 +33,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Backend]))
 
-# Both spellings are transformers' (HfArgumentParser); its TrainingArguments say which words it takes.
+# transformers has both spellings (HfArgumentParser); its TrainingArguments list the allowed values.
 OPTIONS = ("--ddp_backend", "--ddp-backend")
 # Field of spec.ccl -> its variable: uxlfoundation/oneCCL doc/rst/source/env-variables.rst; libfabric's is FI_PROVIDER.
 VARIABLES: Mapping[str, str] = MappingProxyType(
@@ -49,7 +49,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 
 
 def named(command: Sequence[str]) -> tuple[int, str] | None:
-    """Which word of ``command`` names its backend, and the name; the last one counts, as argparse has it."""
+    """The index of the word that names the backend, and the backend. The last one counts, as in argparse."""
     found = None
     for index, word in enumerate(command):
         option, assigned, value = word.partition("=")
@@ -63,6 +63,6 @@ def named(command: Sequence[str]) -> tuple[int, str] | None:
 
 
 def uses_oneccl(name: str | None) -> bool:
-    """Whether the backend called ``name`` communicates by oneCCL; an unknown one does not."""
+    """Reports if the backend called ``name`` communicates by oneCCL; an unknown backend does not."""
     row = BACKENDS.get(name or "")
     return row is not None and row.oneccl

@@ -1,4 +1,4 @@
-"""The kinds of object that k8sel puts on a cluster, and the facts about each that a client has to know."""
+"""The kinds of object that k8sel applies to a cluster, with the facts that a client needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPERATOR_LABEL = "training.kubeflow.org/job-name"  # on every pod, by both oper
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobKind:
-    """One kind of job: where it is served, who runs it, and which of its fields may change while it exists."""
+    """One kind of job: its API, its operator, and the fields that may change while it exists."""
 
     kind: str
     group: str
@@ -27,16 +27,16 @@ class JobKind:
 
     @property
     def api_version(self) -> str:
-        """As in a manifest."""
+        """The apiVersion of a manifest."""
         return f"{self.group}/{self.version}"
 
     @property
     def api_path(self) -> str:
-        """Of the group's version."""
+        """The API path of the group and version."""
         return f"/apis/{self.api_version}"
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Of one object, or of all in a namespace."""
+        """The API path of one object, or of all objects in a namespace."""
         return f"{self.api_path}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 
 
@@ -71,14 +71,14 @@ JOB_KINDS: Mapping[str, JobKind] = {
 
 
 def object_path(manifest: Mapping[str, Any], namespace: str) -> str:
-    """Where a manifest that k8sel renders is served."""
+    """The API path of a manifest that k8sel renders."""
     name = manifest["metadata"]["name"]
     kind = JOB_KINDS.get(manifest["kind"])
     return kind.path(namespace, name) if kind else core_path("configmaps", namespace, name)
 
 
 def core_path(plural: str, namespace: str, name: str = "") -> str:
-    """Where an object of the core group is served."""
+    """The API path of an object of the core group."""
     return f"/api/v1/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
 
 
@@ -88,5 +88,5 @@ def pod_selector(job: str) -> dict[str, str]:
 
 
 def own_selector(job: str) -> dict[str, str]:
-    """The query that finds the ConfigMaps that came with a job."""
+    """The query that finds a job's ConfigMaps."""
     return {"labelSelector": f"{LABEL_JOB}={job}"}

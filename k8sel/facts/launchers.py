@@ -1,4 +1,4 @@
-"""What is known of each launcher, and of each MPI: facts only, no decisions."""
+"""The facts about each launcher and each MPI. Decides nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,28 +11,27 @@ MPI_TABLE = Path(__file__).parent / "mpi.json"
 
 
 class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a launcher places its processes."""
+    """The way in which a launcher places its processes."""
 
     title: str  # what it does, for people
-    targets: tuple[str, ...]  # that can serve it; the first is the default
-    per_device: bool  # starts one process for each device, unless the job file gives a number
+    targets: tuple[str, ...]  # the targets that can run it; the first is the default
+    per_device: bool  # starts one process for each device by default
     uses_mpi: bool = False
-    restarts: bool = True  # starts processes again that have failed
-    starts_one: bool = False  # on each node
-    program: str | None = "torchrun"  # that starts a node's processes; None: nothing but the command
-    # Without devices, the same: accelerate's own --cpu starts one process only.
-    program_without_devices: str | None = "torchrun"
+    restarts: bool = True  # starts failed processes again
+    starts_one: bool = False  # one process on each node
+    program: str | None = "torchrun"  # starts a node's processes; None: the command starts alone
+    program_without_devices: str | None = "torchrun"  # differs: accelerate's own --cpu starts one process only
     env_without_devices: Mapping[str, str] = MappingProxyType({})
-    warning: tuple[str, str] | None = None  # what another program than its own changes: message, hint
+    warning: tuple[str, str] | None = None  # message and hint: the effect of a program that is not the launcher's own
     warning_without_devices: tuple[str, str] | None = None
-    ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; those of mpirun are its MPI's
+    ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; mpirun's are in the row of its MPI
 
 
-# Where no MPI is, there is only libfabric to send by, and torch's agent says each process's place on its node:
+# Without MPI, oneCCL can use only libfabric, and torch's agent sets each process's place on its node:
 # uxlfoundation/oneCCL doc/rst/source/env-variables.rst, src/common/global/global.cpp (set_local_coord). Run with
 # oneCCL 2022.1.2.
 _BY_AGENT = MappingProxyType({"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"})
-# A node's one process is its first.
+# The only process of a node is its first.
 _ALONE = MappingProxyType(
     {"CCL_ATL_TRANSPORT": "ofi", "CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "1", "CCL_PROCESS_LAUNCHER": "none"}
 )
@@ -95,25 +94,25 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
 
 
 class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """How one MPI's mpirun is spoken to."""
+    """The options and variables of one MPI's mpirun."""
 
     program: str
     root_flags: tuple[str, ...]
-    hostfile: tuple[str, ...]  # where the operator puts the nodes' names
-    local: tuple[str, ...]  # instead of that, on this machine alone; {slots}
+    hostfile: tuple[str, ...]  # the option with the operator's file of the nodes' names
+    local: tuple[str, ...]  # the option that replaces it on one machine; {slots}
     count: str
-    export: str  # sends variables of mpirun's own environment to the ranks
-    export_list: bool  # all in one word, with commas; else the flag again for each
-    set: tuple[str, ...]  # sends {name} with {value} to the ranks
-    binding: dict[str, tuple[str, ...]]  # how many on each node ({per_node}), and bound to what ({cores}); "": unasked
-    binding_capability: str | None  # without which a container runtime's own seccomp profile stops it from binding
+    export: str  # the flag that sends variables of mpirun's own environment to the ranks
+    export_list: bool  # true: one word with commas; false: the flag once for each variable
+    set: tuple[str, ...]  # the flag that sends {name} with {value} to the ranks
+    binding: dict[str, tuple[str, ...]]  # binding -> flags, with {per_node} processes and {cores}; "": the default
+    binding_capability: str | None  # binding needs it under a container runtime's own seccomp profile
     ccl: dict[str, str]  # oneCCL's variables that this MPI needs
-    setvars: tuple[str, ...]  # scripts of the image that prepare it, where they are there
-    says: str  # words of `program --version` that no other MPI says
+    setvars: tuple[str, ...]  # scripts that prepare it, if the image has them
+    says: str  # text in `program --version` that no other MPI prints
     ssh_flag: tuple[str, ...]  # in front of ssh's options, as one word
     ssh_env: tuple[str, ...]  # variables that take ssh's options
-    longest_prefix: int | None  # of a host's name, up to its first digit: what some versions can take
-    rank: dict[str, str]  # torch's variable -> this MPI's
+    longest_prefix: int | None  # the longest host name up to its first digit that all versions can take
+    rank: dict[str, str]  # torch's variable -> this MPI's variable
     source: str
 
 

@@ -1,4 +1,4 @@
-"""Names that Kubernetes derives from a job's, and those that k8sel adds."""
+"""The names that Kubernetes derives from a job's name, and the labels and annotations that k8sel adds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LABEL_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue reads the queue of a job ther
 
 
 def nodes(job: str, target: str | None, count: int) -> tuple[str, ...]:
-    """The pods that compute, by node rank; each is its own host name too."""
+    """The names of the pods that compute, by node rank; each is also a host name."""
     if target == "PyTorchJob":
         return (f"{job}-master-0", *(f"{job}-worker-{index}" for index in range(count - 1)))
     return tuple(f"{job}-worker-{index}" for index in range(count))
 
 
 def pods(job: str, target: str | None, count: int) -> tuple[str, ...]:
-    """Every pod name of the job that has to be a DNS label."""
+    """The pod names of the job that must be DNS labels."""
     first = (launcher(job),) if target == "MPIJob" else ()
     return first + nodes(job, target, count)
 
@@ -30,6 +30,6 @@ def launcher(job: str) -> str:
 
 
 def longest(job: str, target: str | None, count: int) -> str:
-    """The longest of ``pods``, without building them all."""
+    """The longest of ``pods``, without a list of all."""
     last = f"{job}-worker-{count - 1 - (target == 'PyTorchJob')}"
     return max(*pods(job, target, 1), last if count > 1 else "", key=len)
