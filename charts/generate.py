@@ -2,7 +2,7 @@
 
 values.schema.json            the job file's schema, in the draft that every Helm reads
 README.md                     its fields, in the page written by hand (as docs/generate.py does)
-files/accelerators.json, backends.json, mpi.json, entrypoint.sh, entrypoint.pyz    copies
+files/{accelerators,backends,conflicts,launchers,mpi}.json, entrypoint.sh, entrypoint.pyz    copies
 files/facts.json              what is a constant in k8sel's code, so that no template has it a second time
 """
 
@@ -18,6 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
+import msgspec.inspect
+
 HERE = Path(__file__).parent
 CHART = HERE / "k8sel"
 sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != HERE.absolute()]  # CHART is not the package
@@ -28,14 +31,11 @@ from k8sel.entrypoint import masks, protocol
 from k8sel.facts import accelerators, backends, fields, launchers, names
 from k8sel.facts.kinds import JOB_KINDS
 from k8sel.jobfile import defaults, quantity
-from k8sel.jobfile.rules import common, shapes
-from k8sel.jobfile.rules import devices as device_rules
+from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.rules import env as env_rules
 from k8sel.jobfile.rules import launch as launch_rules
-from k8sel.jobfile.rules import names as name_rules
-from k8sel.jobfile.rules import pod as pod_rules
 from k8sel.jobfile.schema import NULLABLE, schema
-from k8sel.jobfile.spec import API_VERSION, KIND
+from k8sel.jobfile.spec import API_VERSION, KIND, Spec, decode
 from k8sel.planning import launch, mpi, pod
 
 
@@ -47,6 +47,8 @@ def files() -> dict[str, bytes]:
         "files/facts.json": _json(facts()),
         "files/accelerators.json": accelerators.TABLE.read_bytes(),
         "files/backends.json": backends.TABLE.read_bytes(),
+        "files/conflicts.json": conflicts.TABLE.read_bytes(),
+        "files/launchers.json": _json({name: _plain(row) for name, row in launchers.LAUNCHERS.items()}),
         "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
         "files/entrypoint.sh": brought.script().encode(),
     }
@@ -54,18 +56,18 @@ def files() -> dict[str, bytes]:
 
 def _readme() -> bytes:
     """The page written by hand, with the table of fields in it made anew."""
-    pages = _pages()
+    pages = _program("docs/generate.py")
     before, _, rest = (CHART / "README.md").read_text(encoding="utf-8").partition(pages.BEGIN)
     rows = "".join(f"| {row} |\n" for row in pages._rows(schema()))
     table = f"| field | type | meaning |\n|---|---|---|\n{rows}"
     return f"{before}{pages.BEGIN}{table}{pages.END}{rest.partition(pages.END)[2]}".encode()
 
 
-def _pages() -> ModuleType:
-    """docs/generate.py, which is in no package either."""
-    spec = importlib.util.spec_from_file_location("pages", HERE.parent / "docs" / "generate.py")
+def _program(path: str) -> ModuleType:
+    """A file of Python that is in no package either."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, HERE.parent / path)
     if spec is None or spec.loader is None:
-        raise FileNotFoundError("docs/generate.py")
+        raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -84,6 +86,7 @@ def values_schema() -> dict[str, Any]:
     parts["Metadata"]["required"].remove("name")
     parts["Metadata"]["properties"]["name"] = _with_null(parts["Metadata"]["properties"]["name"])
     whole = parts.pop("JobFile")
+    _program("charts/forms.py").tighten({**parts, "JobFile": whole})
     whole["properties"]["global"] = {"description": "Helm's own; not read.", "type": "object"}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -132,10 +135,6 @@ def facts() -> dict[str, Any]:
             "jobFile": names.ANNOTATION_JOB_FILE,
             "queue": names.LABEL_QUEUE,
         },
-        "launchers": {
-            name: {"targets": row.targets, "perDevice": row.per_device, "ccl": dict(row.ccl)}
-            for name, row in launchers.LAUNCHERS.items()
-        },
         "backends": {
             "options": backends.OPTIONS,
             "variables": dict(backends.VARIABLES),
@@ -152,10 +151,17 @@ def facts() -> dict[str, Any]:
             "sharedMemory": podspec.SHARED_MEMORY,
             "entrypoint": podspec.ENTRYPOINT,
         },
+        "parts": _parts(),
+        "defaults": _defaults(),
         "copied": {place: fields.copied(place) for place in ("pod", "container")},
         "mpi": _mpi(),
         "refusals": _refusals(),
     }
+
+
+def _plain(row: launchers.Launcher) -> Any:  # noqa: ANN401  # of JSON's types
+    """A launcher's row; msgspec knows no read-only mappings."""
+    return msgspec.to_builtins(row, enc_hook=dict)
 
 
 def _binary() -> dict[str, int]:
@@ -194,10 +200,47 @@ def _entrypoint() -> dict[str, Any]:
     }
 
 
+def _parts() -> dict[str, list[str]]:
+    """The parts of ``spec`` that are there, and empty, where the file leaves them out."""
+    kinds = {
+        "models": msgspec.inspect.StructType,
+        "maps": msgspec.inspect.DictType,
+        "lists": msgspec.inspect.VarTupleType,
+    }
+    info = msgspec.inspect.type_info(Spec)
+    assert isinstance(info, msgspec.inspect.StructType)
+    types = {field.encode_name: _bare_type(field.type) for field in info.fields}
+    return {part: [name for name, each in types.items() if isinstance(each, kind)] for part, kind in kinds.items()}
+
+
+def _bare_type(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
+def _defaults() -> dict[str, dict[str, Any]]:
+    """Part of the job file -> its fields that are the same in every job that leaves them open."""
+    data = {"command": ["true"], "launcher": "mpirun", "accelerator": {"type": "cpu"}}
+    job = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "job"}, "spec": data}
+    spec = defaults.default(decode(job)).spec
+    return {
+        "spec": {"nodes": spec.nodes},
+        "accelerator": {
+            "order": spec.accelerator.order,
+            "allocation": spec.accelerator.allocation,
+            "isolation": spec.accelerator.isolation,
+        },
+        "mpi": {"implementation": spec.mpi.implementation, "sshPort": spec.mpi.ssh_port},
+        "policy": {
+            "maxRestarts": spec.policy.max_restarts,
+            "backoffLimit": spec.policy.backoff_limit,
+            "cleanPodPolicy": spec.policy.clean_pod_policy,
+        },
+        "entrypoint": {"mode": spec.entrypoint.mode},
+    }
+
+
 def _mpi() -> dict[str, Any]:
     return {
-        "implementation": defaults.MPI,
-        "sshPort": defaults.SSH_PORT,
         "rootSsh": defaults.ROOT_SSH,
         "userSsh": defaults.USER_SSH,
         "constants": _entries(mpi.CONSTANTS),
@@ -210,51 +253,29 @@ def _mpi() -> dict[str, Any]:
 
 
 def _refusals() -> dict[str, Any]:
-    """What the rules compare with, and the words that several of them share."""
+    """What the rules compare with."""
     return {
-        "rows": list(accelerators.ROWS),
-        "types": [row.name for row in accelerators.ROWS.values() if row.in_container],
-        "launchers": list(launchers.LAUNCHERS),
-        "mpis": list(launchers.MPIS),
-        "backends": list(backends.BACKENDS),
+        "conflicts": conflicts.FACTS,
         "withoutDevices": accelerators.without_devices().name,
-        "leastMemory": device_rules.LEAST_MEMORY,
-        "space": r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]",  # what is space to Python
+        "computes": conflicts.COMPUTES,
+        "targets": {
+            kind: {"launchers": [name for name, row in launchers.LAUNCHERS.items() if kind in row.targets]}
+            for kind in JOB_KINDS
+        },
+        "bound": _bound(),
         "starters": sorted(launch_rules.STARTERS),
         "modules": sorted(launch_rules.MODULES),
         "inShell": launch_rules.IN_SHELL,
         "name": schema()["$defs"]["Metadata"]["properties"]["name"]["pattern"],
-        "labelValue": f"^(?:{common.LABEL_VALUE})$",
-        "labelName": f"^(?:{common.LABEL_NAME})$",
-        "labelRule": common.LABEL_RULE,
-        "subdomainRule": common.SUBDOMAIN_RULE,
-        "ownedKeys": [{"start": start, "reason": reason} for start, reason in name_rules.OWNED.items()],
-        "annotationsLimit": name_rules.ANNOTATIONS_LIMIT,
-        "ownedEnv": [{"start": start, "reason": why[0], "hint": why[1]} for start, why in env_rules.OWNED.items()],
-        "ownedByRow": dict(zip(("reason", "hint"), env_rules.OF_ROW, strict=True)),
-        "sources": env_rules.SOURCES,
-        "native": pod_rules.NATIVE,
-        "quantity": f"^(?:{quantity.QUANTITY.pattern})$",
-        "quantityRule": pod_rules.QUANTITY_RULE,
-        "forms": _forms(),
     }
 
 
-KINDS: dict[type, tuple[str, ...]] = {  # of Go's values in a template
-    dict: ("map",),
-    list: ("slice",),
-    str: ("string",),
-    int: ("float64", "int64", "int"),
-    bool: ("bool",),
-}
-
-
-def _forms() -> list[dict[str, Any]]:
-    return [
-        {"field": field, "form": form, "wanted": KINDS[wanted], "word": shapes.WORDS[wanted]}
-        for field, forms in shapes.FORMS.items()
-        for form, wanted in forms.items()
-    ]
+def _bound() -> dict[str, Any]:
+    """MPI -> binding -> the variables that mpirun's words for it set."""
+    return {
+        name: {binding: env_rules.bound_by(mpi, binding) for binding in mpi.binding}
+        for name, mpi in launchers.MPIS.items()
+    }
 
 
 def _entries(values: Mapping[str, str]) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ docs/docker.md        the fields that containers ignore, in the page written by 
 docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
 docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
 docs/cpu.md           what its jobs start, and the tables of backends and bindings, likewise (generate_cpu.py)
+docs/docker.md        how each type's devices get into a container, in the page written by hand
 docs/guide.md         what becomes of each command line that stands there, in the page written by hand
 """
 
@@ -32,10 +33,10 @@ from k8sel import api
 from k8sel.adopt.line import Asked, LineError, convert
 from k8sel.audit import TRAPS, Trap
 from k8sel.cli.main import COMMANDS
+from k8sel.entrypoint.__main__ import HELP
 from k8sel.entrypoint.protocol import VARIABLE
-from k8sel.entrypoint.usage import HELP
 from k8sel.errors import Kind, Problem
-from k8sel.facts.accelerators import ROWS
+from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
@@ -53,6 +54,9 @@ start from. Unknown and duplicate keys are errors. Absent fields get a default; 
 """
 TRAPS_HEAD = """| trap | what is looked at | what follows | the way out | source |
 |---|---|---|---|---|
+"""
+DOCKER_HEAD = """| type | way | with `--cdi` |
+|---|---|---|
 """
 SELECTIONS = {  # of selection.json
     "count": "`count: 2`",
@@ -80,8 +84,8 @@ def pages() -> dict[str, str]:
         "architecture.md": _filled("architecture.md", f"```\n{_picture(_layers())}```\n"),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
-        "docker.md": _between(_page("docker.md"), IGNORED, "".join(f"- `{field}`\n" for field in _ignored())),
         "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
+        "docker.md": _docker(),
         "guide.md": _guide((HERE / "guide.md").read_text(encoding="utf-8")),
         "selection.md": _between(_filled("selection.md", _selection()), OVERVIEW, _overview(_data("selection.json"))),
     }
@@ -94,6 +98,44 @@ def _trap(trap: Trap) -> str:
 def _ignored() -> list[str]:
     """Fields of the job file that `k8sel docker` ignores."""
     return sorted({row.job for rows in FIELDS.values() for row in rows.values() if row.docker == "ignored"})
+
+
+def _docker() -> str:
+    ways = _filled("docker.md", DOCKER_HEAD + "".join(map(_ways_in, filter(_has_devices, ROWS.values()))))
+    return _between(ways, IGNORED, "".join(f"- `{field}`\n" for field in _ignored()))
+
+
+def _has_devices(row: Row) -> bool:
+    return row.is_device and row.in_container
+
+
+def _ways_in(row: Row) -> str:
+    """How chosen devices of one type enter a container of Docker's."""
+    if not row.in_docker:
+        return f"| {row.name} | not known, so refused | |\n"
+    way = "CDI alone, so always" if row.cdi_alone else " and ".join([*_own_ways(row), *_capabilities(row)])
+    return f"| {row.name} | {way} | {_cdi(row.docker_cdi)} |\n"
+
+
+def _own_ways(row: Row) -> Iterator[str]:
+    if row.docker_driver:
+        yield "device request, as `--gpus '\"device=0,2\"'`"
+    if row.docker_runtime:
+        yield f"runtime `{row.docker_runtime}` with {row.exposure_env}"
+    if row.docker_nodes:
+        nodes = ", ".join(f"`{node.format(n='<N>')}`" for node in row.docker_nodes)
+        yield f"the devices' nodes ({nodes}), with the groups that own them"
+
+
+def _capabilities(row: Row) -> Iterator[str]:
+    for name in row.docker_cap_add:
+        yield f"the capability {name}"
+
+
+def _cdi(kind: str | None) -> str:
+    if kind is None:
+        return "not known"
+    return f"`{kind.format(n=0)}`" if "=" in kind else f"`{kind}=...`, found by its node"
 
 
 def _layers() -> list[list[str]]:
@@ -216,13 +258,13 @@ def _overview(cells: dict[str, Any]) -> str:
         for door in DOORS:
             words = " | ".join(_word(cells, f"{row} {door}", selection) for selection in SELECTIONS)
             alike.setdefault((row, words), []).append("`allocation: host`" if door == "host" else door)
-    head = f"| type | door | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
+    head = f"| type | platform | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 6}\n"
     lines = [f"| {row} | {_doors(doors)} | {words} |\n" for (row, words), doors in alike.items()]
     return head + "".join(lines)
 
 
 def _doors(doors: list[str]) -> str:
-    return "every door" if len(doors) == len(DOORS) else ", ".join(doors)
+    return "every platform" if len(doors) == len(DOORS) else ", ".join(doors)
 
 
 def _word(cells: dict[str, Any], where: str, selection: str) -> str:
@@ -246,7 +288,7 @@ def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
         checked = ["real hardware" if name in runs else "recorded layout" for name in names]
         texts = [_cell(name, own[name], how, always) for name, how in zip(names, checked, strict=True)]
         alike.setdefault(" | ".join(texts), []).append(_door(*line.split()[1:]))
-    columns = f"| door, isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 5}\n"
+    columns = f"| platform, isolation | {' | '.join(SELECTIONS.values())} |\n|{'---|' * 5}\n"
     lines = "".join(f"| {'; '.join(where)} | {texts} |\n" for texts, where in alike.items())
     return f"\n## {row}: {ROWS[row].title}\n\n{note}\n\n{columns}{lines}"
 

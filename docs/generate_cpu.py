@@ -58,8 +58,8 @@ def _backends() -> Iterator[list[str]]:
     """backends.json, as far as a job on CPUs, or with oneCCL, can have it."""
     yield ["backend", "connects", "started by", "in the image"]
     for name, row in BACKENDS.items():
-        if "cpu" in row.accelerators or row.oneccl:
-            kinds = "every type" if name == "gloo" else ", ".join(row.accelerators)
+        if row.connects("cpu") or row.oneccl:
+            kinds = ", ".join(row.accelerators) or "every type"
             yield [
                 f"`{name}`",
                 kinds,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from k8sel.emit import TARGETS, configmap
 from k8sel.errors import Kind, Problem, SpecError
+from k8sel.facts.platforms import PLATFORMS, Platform
 from k8sel.jobfile import load as loading
 from k8sel.jobfile import validate
 from k8sel.jobfile.defaults import default
@@ -26,8 +27,6 @@ from k8sel.planning.plan import JobPlan
 from k8sel.wording import did_you_mean, invalid, not_supported
 
 __all__ = ["Job", "JobPlan", "Problem", "SpecError", "check", "load", "plan", "render"]
-
-PLATFORMS = ("kubernetes", "docker", "run")
 
 
 def load(source: str | PathLike[str] | bytes | Mapping[str, Any], name: str = "<text>") -> tuple[Job, ...]:
@@ -52,10 +51,10 @@ def check(job: Job, platform: str = "kubernetes", *, namespace_policy: str = "pr
     ``namespace_policy`` is the Pod Security level that the job's namespace enforces: privileged, baseline or
     restricted. Raises SpecError with every problem of the job.
     """
-    _know(platform, None)
-    examined = _examine(job, platform, None)
+    on = _platform(platform, None)
+    examined = _examine(job, on, None)
     _stop([*examined.errors, *validate.namespace_policy(examined.file, namespace_policy)], job)
-    return list(_plan(examined, job, platform).warnings)
+    return list(_plan(examined, job, on).warnings)
 
 
 def plan(job: Job, platform: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
@@ -64,10 +63,10 @@ def plan(job: Job, platform: str = "kubernetes", *, nodes: int | None = None) ->
     ``nodes`` replaces the job's own number of nodes. The platforms docker and run look at this machine; kubernetes
     looks at nothing but the job. Raises SpecError with every problem of the job.
     """
-    _know(platform, nodes)
-    examined = _examine(job, platform, nodes)
+    on = _platform(platform, nodes)
+    examined = _examine(job, on, nodes)
     _stop([*examined.notes, *examined.errors] if examined.errors else [], job)
-    return _plan(examined, job, platform)
+    return _plan(examined, job, on)
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
@@ -78,12 +77,13 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
     return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
 
 
-def _know(platform: str, nodes: int | None) -> None:
-    """Refuses an argument that no job can have."""
-    if platform not in PLATFORMS:
-        raise SpecError([not_supported(("platform",), platform, PLATFORMS, did_you_mean(platform, PLATFORMS))])
+def _platform(name: str, nodes: int | None) -> Platform:
+    """Returns the platform of that name; refuses an argument that no job can have."""
+    if name not in PLATFORMS:
+        raise SpecError([not_supported(("platform",), name, PLATFORMS, did_you_mean(name, PLATFORMS))])
     if nodes is not None and nodes < 1:
         raise SpecError([invalid(("nodes",), f"a job has at least one node, not {nodes}")])
+    return PLATFORMS[name]
 
 
 class _Examined(Struct, frozen=True, kw_only=True):
@@ -95,25 +95,25 @@ class _Examined(Struct, frozen=True, kw_only=True):
     warnings: list[Problem]
 
 
-def _examine(job: Job, door: str, nodes: int | None) -> _Examined:
+def _examine(job: Job, platform: Platform, nodes: int | None) -> _Examined:
     """Settles and defaults ``job``, and runs the rules once."""
-    settled, notes = _settled(job.file, door, nodes)
-    file = _defaulted(settled, door)
-    found = validate.validate(file, door)
-    errors = [*validate.errors(found), *_one_node(file, door)]
+    settled, notes = _settled(job.file, platform, nodes)
+    file = _defaulted(settled, platform)
+    found = validate.validate(file, platform)
+    errors = [*validate.errors(found), *_one_node(file, platform)]
     return _Examined(file=file, notes=notes, errors=errors, warnings=validate.warnings(found))
 
 
-def _plan(examined: _Examined, job: Job, door: str) -> JobPlan:
-    job_plan = planner.plan(examined.file, sha256=job.sha256, door=door)
+def _plan(examined: _Examined, job: Job, platform: Platform) -> JobPlan:
+    job_plan = planner.plan(examined.file, sha256=job.sha256, platform=platform)
     problems = [*examined.notes, *examined.warnings, *job_plan.warnings]
     return replace(job_plan, warnings=tuple(locate(job.document, problems)))
 
 
-def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list[Problem]]:
-    """``file`` with what the door's options and this machine say in its place, and what is to be said of that."""
+def _settled(file: JobFile, platform: Platform, nodes: int | None) -> tuple[JobFile, list[Problem]]:
+    """``file`` with what the options and this machine say in its place, and what is to be said of that."""
     spec, notes = file.spec if nodes is None else replace(file.spec, nodes=nodes), []
-    if door == "run" and spec.accelerator.type == AUTO:
+    if not platform.in_container and spec.accelerator.type == AUTO:
         from k8sel.machine import hardware
 
         name, why = hardware.accelerator()
@@ -123,18 +123,18 @@ def _settled(file: JobFile, door: str, nodes: int | None) -> tuple[JobFile, list
     return replace(file, spec=spec), notes
 
 
-def _defaulted(file: JobFile, door: str) -> JobFile:
-    if door == "kubernetes":  # looks at no machine
-        return default(file, door)
+def _defaulted(file: JobFile, platform: Platform) -> JobFile:
+    if not platform.knows_machine:
+        return default(file, platform)
     from k8sel.machine import hardware
 
-    return default(file, door, sockets=hardware.sockets(), numa_nodes=hardware.numa_nodes())
+    return default(file, platform, sockets=hardware.sockets(), numa_nodes=hardware.numa_nodes())
 
 
-def _one_node(file: JobFile, door: str) -> list[Problem]:
+def _one_node(file: JobFile, platform: Platform) -> list[Problem]:
     """Refuses more than one node where the job runs as processes of this machine."""
     nodes = file.spec.nodes or 1
-    if door != "run" or nodes <= 1:
+    if platform.several_nodes or nodes <= 1:
         return []
     message = f"this machine is one node, and the job waits for {nodes}"
     hint = "--nodes 1 runs one node's processes here"

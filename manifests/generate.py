@@ -2,16 +2,14 @@
 
 NAME/pytorchjob.yaml or mpijob.yaml    the job's object, as `k8sel render` prints it
 NAME/kustomization.yaml, README.md     how it is started, and what it is for
-entrypoint/                            what every job brings into its containers: a kustomize component, since no file
-                                       of a kustomization may lie above its folder; it names the ConfigMap by its hash
 README.md                              all of them
+../charts/k8sel/files/                 kustomization.yaml and names.yaml: the chart's copy of the entrypoint as a
+                                       kustomize component, which every folder uses; it names the ConfigMap by its hash
 """
 
 from __future__ import annotations
 
 import sys
-import zipfile
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +22,7 @@ from k8sel.planning.plan import JobPlan
 
 HERE = Path(__file__).parent
 JOB = "job.yaml"
-COMPONENT = "entrypoint"
+COMPONENT = "../charts/k8sel/files"  # neither Helm nor kustomize reads a file outside its own folder
 CONFIG_MAP = "k8sel-entrypoint"
 POD_TEMPLATES = {  # where kustomize finds the name of the ConfigMap; it knows Kubernetes' own kinds only
     "PyTorchJob": ["spec/pytorchReplicaSpecs/Master", "spec/pytorchReplicaSpecs/Worker"],
@@ -105,19 +103,13 @@ SITUATIONS = {
 
 
 def files() -> dict[str, bytes]:
-    """File name -> what it has to hold; the archive apart (``archive_is_current``)."""
+    """File name -> what it has to hold. The entrypoint itself is written by charts/generate.py."""
     written = {"README.md": _index()}
     written.update(_component())
     for name in SITUATIONS:
         for file, text in _folder(name).items():
             written[f"{name}/{file}"] = text
     return {name: text.encode() for name, text in written.items()}
-
-
-def archive_is_current() -> bool:
-    """Whether the zipapp has the members of today's; the bytes between them are each zlib's own."""
-    file = HERE / COMPONENT / brought.ARCHIVE
-    return file.exists() and _members(file.read_bytes()) == _members(brought.archive())
 
 
 def _folder(name: str) -> dict[str, str]:
@@ -128,7 +120,7 @@ def _folder(name: str) -> dict[str, str]:
     return {
         file: yamlio.dump([_renamed(item)]),
         "kustomization.yaml": yamlio.dump(
-            [_kustomization("Kustomization", resources=[file], components=["../entrypoint"])]
+            [_kustomization("Kustomization", resources=[file], components=[f"../{COMPONENT}"])]
         ),
         "README.md": _page(name, plan),
     }
@@ -148,7 +140,7 @@ def _component() -> dict[str, str]:
     """The ConfigMap, and where a job names it."""
     generator = {
         "name": CONFIG_MAP,
-        "files": [brought.SCRIPT, brought.ARCHIVE],
+        "files": [f"{brought.SCRIPT}=entrypoint.sh", brought.ARCHIVE],
         "options": {"immutable": True, "labels": {names.LABEL_MANAGED_BY: names.MANAGER}},
     }
     fields = [
@@ -162,7 +154,6 @@ def _component() -> dict[str, str]:
     return {
         f"{COMPONENT}/kustomization.yaml": yamlio.dump([made]),
         f"{COMPONENT}/names.yaml": yamlio.dump([reference]),
-        f"{COMPONENT}/{brought.SCRIPT}": brought.script(),
     }
 
 
@@ -207,22 +198,16 @@ agree with the change is made anew. Without it, `kubectl apply -k` takes a folde
 in the object has to be changed wherever it stands: requests, processes, and `K8SEL_EXPECT`, which the check in the
 container compares with what it finds.
 
-`entrypoint/` is that check. Every job mounts it from a ConfigMap whose name has its hash. Jobs of one namespace share
-it, so end one of them by `k8sel delete NAME` or `kubectl delete pytorchjob NAME`, not by `kubectl delete -k`.
+That check is the chart's [`entrypoint.pyz`](../charts/k8sel/files), which every folder takes as a kustomize component:
+copy a folder together with `charts/k8sel/files`. Every job mounts it from a ConfigMap whose name has its hash. Jobs of
+one namespace share it, so end one of them by `k8sel delete NAME` or `kubectl delete pytorchjob NAME`, not by
+`kubectl delete -k`.
 """
-
-
-def _members(archive: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(BytesIO(archive)) as opened:
-        return {name: opened.read(name) for name in opened.namelist()}
 
 
 def main() -> None:
     """Writes all of them, and says which are new."""
-    written = files()
-    if not archive_is_current():
-        written[f"{COMPONENT}/{brought.ARCHIVE}"] = brought.archive()
-    for name, content in written.items():
+    for name, content in files().items():
         file = HERE / name
         if not file.exists() or file.read_bytes() != content:
             file.write_bytes(content)

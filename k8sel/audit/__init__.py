@@ -1,6 +1,6 @@
-"""What goes wrong with manifests that others have written: PyTorchJob, MPIJob, Job and Pod. Changes nothing.
+"""Finds traps in manifests that others wrote: PyTorchJob, MPIJob, Job and Pod. Changes nothing.
 
-A trap is a row: what it looks at, what follows, the way out, and where that is from.
+A trap is a row: the setting that it looks at, the consequence, the fix, and the source.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TRAPS: tuple[Trap, ...] = (*launching.TRAPS, *starters.TRAPS, *devices.TRAPS, *m
 
 
 def audit(text: bytes, file: str) -> tuple[list[Finding], int]:
-    """The traps in ``text``, in its order, and how many objects were looked at. Raises SpecError on wrong YAML."""
+    """Returns the traps in ``text``, in its order, and the number of objects. Raises SpecError on wrong YAML."""
     looked_at = [manifest for document in parse(text, file) for manifest in manifests(document)]
     found = [finding for manifest in looked_at for finding in _findings(manifest)]
     return sorted(found, key=_order), len(looked_at)

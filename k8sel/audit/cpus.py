@@ -1,4 +1,4 @@
-"""Traps of training on CPUs: threads, what MPI binds ranks to, oneCCL's workers, backends that need MPI."""
+"""Traps of training on CPUs: threads, the binding of ranks, oneCCL's workers, backends that need MPI."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _CCL = "uxlfoundation/oneCCL"
 
 
 class _Node(Struct, frozen=True, kw_only=True):
-    """The processes of one node, and what each of them is told."""
+    """The processes of one node, with the variables and words that each of them gets."""
 
     processes: int
     variables: Mapping[str, str]
     words: Sequence[str]
     cpus: Decimal | None  # of the container; None where it has no limit
-    path: FieldPath  # of the line that starts them
+    path: FieldPath  # of the command that starts them
 
     @property
     def threads(self) -> int:
-        """Those that compute, of one process; 0 where nothing says so."""
+        """The computing threads of one process; 0 where their number is not given."""
         return number(self.variables.get(_THREADS)) or 0
 
     @property
@@ -47,7 +47,7 @@ class _Node(Struct, frozen=True, kw_only=True):
 
 
 def _nodes(manifest: Manifest) -> Iterator[_Node]:
-    """Each container that computes, where the number of its processes is known."""
+    """Yields each container that computes, where the number of its processes is known."""
     if manifest.kind == "MPIJob":
         yield from _of_mpi_job(manifest)
         return
@@ -61,7 +61,7 @@ def _nodes(manifest: Manifest) -> Iterator[_Node]:
 
 
 def _of_mpi_job(manifest: Manifest) -> Iterator[_Node]:
-    """The workers' containers; the launcher's line says what their ranks get."""
+    """Yields the workers' containers, with the variables that the launcher sends to their ranks."""
     slots = number(manifest.get("spec", "slotsPerWorker")) or 1
     workers = [pods.containers[0] for pods in manifest.pods if pods.role == "Worker" and pods.containers]
     for _, launcher, starts in mpi.launchers(manifest):
@@ -79,7 +79,7 @@ def _node(
 
 
 def _sent(words: Sequence[str]) -> dict[str, str]:
-    """Variables that stand in mpirun's own line: -x NAME=VALUE, -genv NAME VALUE."""
+    """Returns the variables in mpirun's own arguments: -x NAME=VALUE, -genv NAME VALUE."""
     joined = {match[1]: match[2] for word in words if (match := _SENT.fullmatch(word))}
     parted = zip(words, words[1:], words[2:], strict=False)
     return {name: value for option, name, value in parted if option in ("-genv", "-env")} | joined
@@ -111,12 +111,17 @@ def _bound_to_a_core(manifest: Manifest) -> Iterator[Found]:
         given = next((number(found) for name in ("-n", "-np", "--np") if (found := starts.option(name))), None)
         ranks = given or slots * manifest.nodes
         threads = number(_sent(starts.words).get(_THREADS) or _value(container, _THREADS)) or 0
-        if mpi.implementation(manifest) == "OpenMPI" and ranks <= 2 and threads > 1 and _unsaid(container, starts):
+        if (
+            mpi.implementation(manifest) == "OpenMPI"
+            and ranks <= 2
+            and threads > 1
+            and _binds_by_default(container, starts)
+        ):
             yield starts.path, f"{starts.program} has no --bind-to, {ranks} ranks and {threads} threads for each"
 
 
-def _unsaid(container: Container, starts: Started) -> bool:
-    """Whether what ranks are bound to is left to Open MPI."""
+def _binds_by_default(container: Container, starts: Started) -> bool:
+    """Reports whether Open MPI itself chooses the binding of the ranks."""
     by_map = _ONE_CORE.fullmatch(starts.option("--map-by", "-map-by") or "")
     words = (*starts.words, *container.variables)
     return bool(by_map) and not any(name in word for word in words for name in _BINDS)
@@ -152,7 +157,7 @@ def _affinity_length(manifest: Manifest) -> Iterator[Found]:
 
 
 def _cores(text: str) -> int | None:
-    """How many cores a list has; None where it is none."""
+    """Returns how many cores a list has; None where it is not a list of cores."""
     matches = [_CORES.fullmatch(part) for part in text.split(",")]
     parts = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
     return sum(last - first + 1 for first, last in parts) if len(parts) == len(matches) else None
@@ -162,16 +167,16 @@ TRAPS = (
     Trap(
         id="threads-beyond-cpus",
         looks_at="OMP_NUM_THREADS times the processes of a container beside its limits.cpu",
-        consequence="the threads use up the container's time together, and all stand still until its next period",
-        fix="OMP_NUM_THREADS: limits.cpu divided by the processes, less oneCCL's workers where the backend has them",
+        consequence="the threads use up the container's CPU quota together, and all of them stop until its next period",
+        fix="set OMP_NUM_THREADS to limits.cpu divided by the processes, less the backend's oneCCL workers",
         source="torvalds/linux Documentation/scheduler/sched-bwc.rst",
         find=_beyond_cpus,
     ),
     Trap(
         id="no-core-for-ccl-workers",
-        looks_at="OMP_NUM_THREADS of all the container's CPUs, with a backend that uses oneCCL",
-        consequence="oneCCL's workers take their time from threads that compute, which the others then wait for",
-        fix="OMP_NUM_THREADS less CCL_WORKER_COUNT: 23 and 1 on 24 cores",
+        looks_at="OMP_NUM_THREADS that takes all the container's CPUs, with a backend that uses oneCCL",
+        consequence="oneCCL's workers take CPU time from computing threads, and the other threads wait for these",
+        fix="lower OMP_NUM_THREADS by CCL_WORKER_COUNT: 23 and 1 on 24 cores",
         source=f"{_CCL} doc/rst/source/general-configuration/operation-execution.rst",
         find=_no_core_left,
     ),
@@ -179,31 +184,31 @@ TRAPS = (
         id="openmpi-binds-to-core",
         looks_at="MPIJob: Open MPI's mpirun with one or two ranks, several threads each, and no --bind-to",
         consequence="Open MPI binds up to two ranks to one core each, so a rank's threads share one core",
-        fix="--bind-to none, or --map-by socket --bind-to socket",
+        fix="add --bind-to none, or --map-by socket --bind-to socket",
         source="open-mpi docs, mpirun(1); run with Open MPI 4.1.8 and 5.0.11",
         find=_bound_to_a_core,
     ),
     Trap(
         id="ccl-mpi-without-mpirun",
         looks_at="CCL_ATL_TRANSPORT=mpi where torch's agent starts the processes",
-        consequence="no mpirun has put the processes into one MPI_COMM_WORLD: oneCCL cannot make its communicator",
-        fix="CCL_ATL_TRANSPORT: ofi, or leave it out: without MPI's variables it is ofi",
+        consequence="without mpirun the processes share no MPI_COMM_WORLD, so oneCCL cannot make its communicator",
+        fix="set CCL_ATL_TRANSPORT: ofi, or leave it out: without MPI's variables, ofi is the default",
         source=f"{_CCL} src/common/env/env_parser.cpp, src/atl/mpi/atl_mpi.cpp (comm_create)",
         find=_mpi_transport,
     ),
     Trap(
         id="mpi-backend-without-mpirun",
         looks_at="--ddp_backend mpi where torch's agent starts the processes",
-        consequence="torch as published has no MPI and ends with an error; built with it, each process is a group",
-        fix="--ddp_backend gloo, or mpirun",
+        consequence="published torch has no MPI and ends with an error; built with MPI, it makes each process a group",
+        fix="use --ddp_backend gloo, or mpirun",
         source="pytorch docs, torch.distributed backends; torch/distributed/distributed_c10d.py (init_process_group)",
         find=_needs_mpi,
     ),
     Trap(
         id="ccl-cores-not-workers",
         looks_at="CCL_WORKER_AFFINITY with a list of cores",
-        consequence="oneCCL ends with `failed to parse worker affinity`: the list is of all workers of the node",
-        fix="auto, or as many cores as processes of a node times CCL_WORKER_COUNT",
+        consequence="oneCCL ends with `failed to parse worker affinity`: the list must cover all workers of the node",
+        fix="set auto, or as many cores as processes per node times CCL_WORKER_COUNT",
         source=f"{_CCL} src/common/env/env.cpp (env_2_worker_affinity)",
         find=_affinity_length,
     ),

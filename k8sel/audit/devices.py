@@ -1,4 +1,4 @@
-"""Traps of which devices a pod gets, and which of these its processes see."""
+"""Traps of the devices that a pod gets, and of the masks that select among them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _all_without_request(manifest: Manifest) -> Iterator[Found]:
         for row in ROWS.values():
             variable = container.env.get(row.exposure_env or "")
             if variable and variable.value not in ("void", "none", "") and not _asks(container, row):
-                yield variable.path, f"{row.exposure_env}={variable.value}, and the container asks for no device"
+                yield variable.path, f"{row.exposure_env}={variable.value}, and the container requests no device"
 
 
 def _asks(container: Container, row: Row) -> bool:
@@ -42,7 +42,7 @@ def _asks(container: Container, row: Row) -> bool:
 
 
 def _masks(container: Container) -> Iterator[tuple[Row, str, Variable, list[str]]]:
-    """The masks of a container: row, name, where it stands, its parts."""
+    """Yields the masks of a container: row, name, variable and parts."""
     asked = [each.row for each in container.asks]
     for name, variable in container.variables.items():
         rows = [row for row in (*asked, *ROWS.values()) if row.mask_env == name]
@@ -126,80 +126,80 @@ TRAPS = (
     Trap(
         id="exposure-beside-request",
         looks_at="a variable that exposes devices, beside a request for them",
-        consequence="the pod's value beats the device plugin's: the container gets devices of other pods, or none",
-        fix="leave the variable out; a mask chooses among the devices that are allotted",
+        consequence="the pod's value overrides the device plugin's: the container gets devices of other pods, or none",
+        fix="leave the variable out, and use a mask to select among the allocated devices",
         source=f"{_KUBELET}; {_PLUGIN}",
         find=_beside_request,
     ),
     Trap(
         id="exposure-without-request",
-        looks_at="a variable that exposes devices, in a container that asks for none",
-        consequence="where the runtime honours it, the container sees devices that are allotted to others",
-        fix="void, or a request for devices",
+        looks_at="a variable that exposes devices, in a container that requests none",
+        consequence="where the runtime reads it, the container sees devices that are allocated to other pods",
+        fix="set it to void, or request devices",
         source="NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime/README.md",
         find=_all_without_request,
     ),
     Trap(
         id="mask-numbers-mig",
-        looks_at="a mask by number over parts of GPUs",
-        consequence="a process uses one part of a GPU at most, whichever the driver counts so: parts are named by UUID",
-        fix="leave the mask out, and one process for each part; or UUIDs, written where the container starts",
+        looks_at="a mask of numbers over parts of GPUs",
+        consequence="a process uses at most one part of a GPU, and numbers do not say which: parts are named by UUID",
+        fix="leave the mask out and start one process for each part, or write UUIDs when the container starts",
         source="docs.nvidia.com MIG user guide, device names",
         find=_numbers_of_mig,
     ),
     Trap(
         id="mask-beyond-count",
         looks_at="a mask with numbers of the host",
-        consequence="a container numbers its devices from 0: one beyond is not there, and those behind it are hidden",
-        fix="numbers below the count that is asked for",
+        consequence="a container numbers its devices from 0: a number beyond them hides itself and all after it",
+        fix="use numbers below the requested count",
         source=_CUDA,
         find=_beyond_count,
     ),
     Trap(
         id="mask-has-no-order",
-        looks_at="a mask in an order, of a vendor whose masks are sets",
-        consequence="the driver keeps its own order: the first device is the lowest, not the first that is written",
-        fix="ascending numbers; one mask for each process, where the order matters",
+        looks_at="an unsorted mask of a vendor whose masks are sets",
+        consequence="the driver keeps its own order: the first device is the lowest number, not the first in the mask",
+        fix="write ascending numbers; give each process a mask of its own where the order matters",
         source=_LEVEL_ZERO,
         find=_unordered,
     ),
     Trap(
         id="mask-twice",
         looks_at="a mask that names a device twice",
-        consequence="it is not defined what that means; torch counts no device at all",
-        fix="each device once",
+        consequence="the meaning is undefined; torch counts no device at all",
+        fix="name each device once",
         source="pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
         find=_twice,
     ),
     Trap(
         id="mask-hides-nothing",
-        looks_at="an empty mask, of a vendor for whom empty is not none",
+        looks_at="an empty mask of a vendor for whom empty does not mean none",
         consequence="an empty mask means every device here",
-        fix="no request for devices, or the value that means none to that vendor",
+        fix="request no devices, or write that vendor's value for none",
         source=f"ROCm/clr hipamd; {_LEVEL_ZERO}",
         find=_hides_nothing,
     ),
     Trap(
         id="masks-count-twice",
         looks_at="several masks of one vendor",
-        consequence="the second counts what the first leaves over, from 0",
-        fix="one mask",
+        consequence="the second mask numbers the devices that the first one leaves, from 0",
+        fix="use one mask",
         source="ROCm/ROCm docs, GPU isolation techniques",
         find=_several_masks,
     ),
     Trap(
         id="requests-not-limits",
-        looks_at="an extended resource whose request is not its limit",
+        looks_at="an extended resource whose request differs from its limit",
         consequence="the API server refuses the pod; a PyTorchJob is accepted, and its pods never appear",
-        fix="the same number in limits, or limits alone",
+        fix="write the same number in limits, or limits alone",
         source=_RESOURCES,
         find=_requests_differ,
     ),
     Trap(
         id="part-of-a-device",
-        looks_at="an extended resource that is no whole number",
+        looks_at="an extended resource that is not a whole number",
         consequence="the API server refuses the pod: extended resources are whole numbers",
-        fix="a whole number; shared devices have a resource of their own",
+        fix="write a whole number; shared devices have a resource of their own",
         source=_RESOURCES,
         find=_fractions,
     ),

@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"\$\((PET_[A-Z_]+|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RA
 
 
 def training(manifest: Manifest) -> Iterator[tuple[Pods, Container]]:
-    """The containers that train, of a PyTorchJob; all, of other kinds."""
+    """Yields the containers that train: of a PyTorchJob, the one named pytorch; of other kinds, all."""
     for pods in manifest.pods:
         for container in pods.containers:
             if manifest.kind != "PyTorchJob" or container.name == "pytorch" or len(pods.containers) == 1:
@@ -35,12 +35,12 @@ def training(manifest: Manifest) -> Iterator[tuple[Pods, Container]]:
 
 
 def of_pytorch_job(manifest: Manifest) -> Iterator[tuple[Pods, Container]]:
-    """Those of a PyTorchJob."""
+    """Yields the containers of a PyTorchJob that train."""
     return training(manifest) if manifest.kind == "PyTorchJob" else iter(())
 
 
 def processes_of_a_node(manifest: Manifest) -> tuple[str | None, Found]:
-    """spec.nprocPerNode, and where it stands."""
+    """Returns spec.nprocPerNode, and the finding at its place."""
     value = manifest.get("spec", "nprocPerNode")
     return (None if value is None else str(value)), (manifest.at("spec", "nprocPerNode"), f"nprocPerNode is {value}")
 
@@ -50,8 +50,8 @@ def _counted(manifest: Manifest) -> Iterator[Found]:
     if manifest.kind != "PyTorchJob" or per_node not in (None, *_BY_COUNT):
         return
     for pods, container in of_pytorch_job(manifest):
-        untold = container.starts is not None and container.starts.option("--nproc-per-node") is None
-        if not pods.asks and untold and container.launches("torchrun"):
+        without_option = container.starts is not None and container.starts.option("--nproc-per-node") is None
+        if not pods.asks and without_option and container.launches("torchrun"):
             yield found if per_node else (manifest.at("spec"), "nprocPerNode is not there, so it is auto")
             return
 
@@ -60,7 +60,7 @@ def _counted_by_torchrun(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
         given = container.starts.option("--nproc-per-node", "--nproc_per_node") if container.starts else None
         if container.starts and given in _BY_COUNT and not pods.asks:
-            yield container.starts.path, f"torchrun --nproc-per-node={given}, in a pod that asks for no device"
+            yield container.starts.path, f"torchrun --nproc-per-node={given}, in a pod that requests no device"
 
 
 def _container_name(manifest: Manifest) -> Iterator[Found]:
@@ -99,7 +99,7 @@ def _plain_python(manifest: Manifest) -> Iterator[Found]:
     per_node, found = processes_of_a_node(manifest)
     for _, container in of_pytorch_job(manifest):
         if container.launches("python", "python3") and (number(per_node) or 1) > 1:
-            yield found[0], f"{found[1]}, and the container starts one process, by python"
+            yield found[0], f"{found[1]}, and the container starts one python process"
             return
 
 
@@ -141,9 +141,9 @@ def _long_name(manifest: Manifest) -> Iterator[Found]:
 TRAPS = (
     Trap(
         id="nproc-per-node-auto",
-        looks_at="PyTorchJob: nprocPerNode that is counted where it runs, in pods without devices",
+        looks_at="PyTorchJob: nprocPerNode that torchrun counts at run time, in pods without devices",
         consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says: 96 on 96 cores",
-        fix='nprocPerNode: "2", the number, in quotes',
+        fix='write the number in quotes: nprocPerNode: "2"',
         source=f"{_OPERATOR}; pytorch/pytorch torch/_utils.py (cpu_count)",
         find=_counted,
     ),
@@ -151,7 +151,7 @@ TRAPS = (
         id="torchrun-counts-cpus",
         looks_at="torchrun --nproc-per-node=auto in pods without devices",
         consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says",
-        fix="--nproc-per-node with a number",
+        fix="give --nproc-per-node a number",
         source=TORCHRUN,
         find=_counted_by_torchrun,
     ),
@@ -166,24 +166,24 @@ TRAPS = (
     Trap(
         id="master-replicas",
         looks_at="PyTorchJob: Master.replicas",
-        consequence="the operator's webhook refuses the job: it wants 1, and written down",
-        fix="replicas: 1 for Master, and the rest as Worker",
+        consequence="the operator's webhook refuses the job: replicas must be 1, and stated",
+        fix="set replicas: 1 for Master, and make the rest Worker",
         source=_WEBHOOK,
         find=_one_master,
     ),
     Trap(
         id="torchrun-beats-operator",
-        looks_at="PyTorchJob of several nodes: torchrun's options of the group",
-        consequence="an option beats the operator's PET_ variable, alike on every node: they wait, or train alone",
-        fix="torchrun --nproc-per-node N script.py, and nothing else: the operator says the rest",
+        looks_at="PyTorchJob of several nodes: torchrun's rendezvous options",
+        consequence="an option overrides the operator's PET_ variable, alike on every node: nodes wait, or train alone",
+        fix="write only torchrun --nproc-per-node N script.py: the operator sets the rest",
         source=f"{TORCHRUN}, argparse_util.py",
         find=_flags_beat_operator,
     ),
     Trap(
         id="nproc-differs",
         looks_at="PyTorchJob: torchrun's number of processes beside nprocPerNode",
-        consequence="torchrun's number counts, and the operator's WORLD_SIZE is of the other",
-        fix="the same number, or none on torchrun's line",
+        consequence="torchrun's number counts, but the operator's WORLD_SIZE comes from nprocPerNode",
+        fix="write the same number, or none on torchrun's line",
         source=_OPERATOR,
         find=_numbers_differ,
     ),
@@ -191,14 +191,14 @@ TRAPS = (
         id="python-many-ranks",
         looks_at="PyTorchJob: nprocPerNode above 1 with plain python",
         consequence="WORLD_SIZE counts processes that nobody starts: init_process_group waits until it times out",
-        fix='nprocPerNode: "1", or torchrun in front of the script',
+        fix='set nprocPerNode: "1", or start the script by torchrun',
         source=_OPERATOR,
         find=_plain_python,
     ),
     Trap(
         id="elastic-standalone",
         looks_at="PyTorchJob: elasticPolicy.standalone",
-        consequence="the operator writes an empty PET_STANDALONE, at which torchrun ends with a ValueError",
+        consequence="the operator writes an empty PET_STANDALONE, and torchrun ends with a ValueError",
         fix="leave standalone out",
         source=f"{_OPERATOR}; pytorch/pytorch torch/distributed/argparse_util.py",
         find=_elastic_standalone,
@@ -206,8 +206,8 @@ TRAPS = (
     Trap(
         id="elastic-one-bound",
         looks_at="PyTorchJob: elasticPolicy with one bound",
-        consequence="the other bound is set to the same number, so the job is not elastic",
-        fix="minReplicas and maxReplicas both",
+        consequence="the operator sets the other bound to the same number, so the job is not elastic",
+        fix="set both minReplicas and maxReplicas",
         source="kubeflow/trainer release-1.9 pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
         find=_elastic_bound,
     ),
@@ -231,7 +231,7 @@ TRAPS = (
         id="name-too-long",
         looks_at="the names of pods",
         consequence="a pod's name is its host name, which has at most 63 characters: the pod or its service is refused",
-        fix="a shorter metadata.name",
+        fix="shorten metadata.name",
         source="kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go",
         find=_long_name,
     ),

@@ -1,4 +1,4 @@
-"""Traps of MPIJobs: mpirun's options, what crosses ssh, and what mpi-operator does."""
+"""Traps of MPIJobs: mpirun's options, the variables that reach the ranks, and mpi-operator's fields."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _HOSTFILE = ("--hostfile", "-hostfile", "--machinefile", "-machinefile", "--host
 _DEFAULT_HOSTFILE = "PRTE_MCA_prte_default_hostfile"  # Open MPI 5's own
 _ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 _HYDRAS = ("Intel", "MPICH")
-_OF = {"OpenMPI": ("-x", "--mca", "-mca", "--allow-run-as-root"), "hydra": ("-genv", "-ppn", "-f", "-genvlist")}
+_OPTIONS_OF = {"OpenMPI": ("-x", "--mca", "-mca", "--allow-run-as-root"), "hydra": ("-genv", "-ppn", "-f", "-genvlist")}
 
 
 def launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
-    """The containers of an MPIJob that start mpirun."""
+    """Yields the containers of an MPIJob that start mpirun."""
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         for container in pods.containers:
             if pods.role == "Launcher" and container.starts and container.starts.program in _MPIRUN:
@@ -26,7 +26,7 @@ def launchers(manifest: Manifest) -> Iterator[tuple[Pods, Container, Started]]:
 
 
 def implementation(manifest: Manifest) -> str:
-    """Which MPI the object says that its image has."""
+    """Returns the MPI that the object names."""
     return str(manifest.get("spec", "mpiImplementation") or "OpenMPI")
 
 
@@ -48,7 +48,7 @@ def _as_root(manifest: Manifest) -> Iterator[Found]:
 
 def _wrong_options(manifest: Manifest) -> Iterator[Found]:
     named = implementation(manifest)
-    others = _OF["OpenMPI"] if named in _HYDRAS else _OF["hydra"]
+    others = _OPTIONS_OF["OpenMPI"] if named in _HYDRAS else _OPTIONS_OF["hydra"]
     for _, _, starts in launchers(manifest):
         given = [name for name in others if name in starts.own]
         if given:
@@ -61,7 +61,7 @@ def _env_stays(manifest: Manifest) -> Iterator[Found]:
         if implementation(manifest) == "OpenMPI":
             for name, variable in container.env.items():
                 if name not in sent and not name.startswith(("OMPI_", "PRTE_", "PMIX_", "NVIDIA_")):
-                    yield variable.path, f"the launcher's {name} is not behind -x"
+                    yield variable.path, f"the launcher's {name} is not in -x"
 
 
 def _workers_env(manifest: Manifest) -> Iterator[Found]:
@@ -92,7 +92,7 @@ def _launcher_asks(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         if pods.role == "Launcher" and not manifest.get("spec", "runLauncherAsWorker"):
             for asked in pods.asks:
-                yield asked.path, f"the launcher asks for {asked.resource}: {asked.count}"
+                yield asked.path, f"the launcher requests {asked.resource}: {asked.count}"
 
 
 def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
@@ -119,8 +119,8 @@ TRAPS = (
     Trap(
         id="openmpi-one-dash",
         looks_at="MPIJob: long options of Open MPI's mpirun with one dash",
-        consequence="Open MPI 4 takes them, Open MPI 5 ends with an error",
-        fix="two dashes: --bind-to, --map-by",
+        consequence="Open MPI 4 accepts them, and Open MPI 5 ends with an error",
+        fix="write two dashes: --bind-to, --map-by",
         source="run with Open MPI 4.1.8 and 5.0.11",
         find=_single_dash,
     ),
@@ -128,23 +128,23 @@ TRAPS = (
         id="openmpi-without-hostfile",
         looks_at="MPIJob: Open MPI's mpirun without a hostfile",
         consequence="Open MPI 5 does not read the operator's variables: all ranks run in the launcher's pod, unnoticed",
-        fix="--hostfile /etc/mpi/hostfile",
+        fix="add --hostfile /etc/mpi/hostfile",
         source="kubeflow/mpi-operator#842",
         find=_no_hostfile,
     ),
     Trap(
         id="openmpi-as-root",
         looks_at="MPIJob: Open MPI's mpirun as root",
-        consequence="Open MPI refuses to start as root, and the launcher is tried again until backoffLimit",
-        fix="--allow-run-as-root, or securityContext.runAsUser",
+        consequence="Open MPI refuses to start as root, and the launcher restarts until backoffLimit",
+        fix="add --allow-run-as-root, or set securityContext.runAsUser",
         source="open-mpi docs, mpirun(1)",
         find=_as_root,
     ),
     Trap(
         id="mpirun-options",
         looks_at="MPIJob: mpirun's options beside mpiImplementation",
-        consequence="mpirun ends at an option that it does not know; the hostfile has the other form, too",
-        fix="the options of that MPI, or mpiImplementation: the one that is in the image",
+        consequence="mpirun ends at an unknown option; the hostfile has the form of the other MPI, too",
+        fix="use the options of that MPI, or set mpiImplementation to the one in the image",
         source="open-mpi docs, mpirun(1); Intel MPI and MPICH mpiexec.hydra --help",
         find=_wrong_options,
     ),
@@ -152,7 +152,7 @@ TRAPS = (
         id="env-not-sent",
         looks_at="MPIJob: the launcher's variables under Open MPI",
         consequence="Open MPI sends no variable but its own to the ranks on other nodes",
-        fix="-x NAME on mpirun's line",
+        fix="add -x NAME to mpirun's line",
         source="open-mpi docs, mpirun(1)",
         find=_env_stays,
     ),
@@ -160,7 +160,7 @@ TRAPS = (
         id="env-of-worker",
         looks_at="MPIJob: the workers' variables",
         consequence="sshd starts ranks from a clean environment: a worker's variables do not reach them",
-        fix="in the launcher's env and on mpirun's line (-x NAME, -genvlist NAME)",
+        fix="set them in the launcher's env and on mpirun's line (-x NAME, -genvlist NAME)",
         source="openssh/openssh-portable session.c (do_setup_env)",
         find=_workers_env,
     ),
@@ -168,7 +168,7 @@ TRAPS = (
         id="mpirun-is-a-script",
         looks_at="MPIJob: Intel MPI's mpirun",
         consequence="it is a shell script that does not pass SIGTERM on: deleted jobs leave their ranks running",
-        fix="mpiexec.hydra, with the same options",
+        fix="use mpiexec.hydra, with the same options",
         source="Intel MPI 2021 bin/mpirun",
         find=_intel_script,
     ),
@@ -176,7 +176,7 @@ TRAPS = (
         id="ranks-not-slots",
         looks_at="MPIJob: mpirun's number of ranks beside slotsPerWorker and workers",
         consequence="with more ranks than slots Open MPI does not start; with fewer, nodes or devices stay idle",
-        fix="-n: slotsPerWorker times workers, or leave it out",
+        fix="set -n to slotsPerWorker times workers, or leave it out",
         source=_CONTROLLER,
         find=_slots,
     ),
@@ -184,22 +184,22 @@ TRAPS = (
         id="launcher-holds-devices",
         looks_at="MPIJob: devices of the launcher",
         consequence="no rank runs in the launcher's pod: its devices stay idle as long as the job runs",
-        fix="no devices for Launcher, or runLauncherAsWorker: true",
+        fix="request no devices for Launcher, or set runLauncherAsWorker: true",
         source=_CONTROLLER,
         find=_launcher_asks,
     ),
     Trap(
         id="launcher-too-early",
         looks_at="MPIJob: launcherCreationPolicy",
-        consequence="the launcher starts before the workers' sshd listens: it fails, and is tried again",
-        fix="launcherCreationPolicy: WaitForWorkersReady, with a readiness probe of sshd's port",
+        consequence="the launcher starts before the workers' sshd listens: it fails, and restarts",
+        fix="set launcherCreationPolicy: WaitForWorkersReady, with a readiness probe of sshd's port",
         source=_CONTROLLER,
         find=_starts_at_once,
     ),
     Trap(
         id="launcher-replicas",
         looks_at="MPIJob: Launcher.replicas",
-        consequence="the controller refuses the job by an event alone, and nothing starts",
+        consequence="the controller refuses the job only in an event, and nothing starts",
         fix="replicas: 1",
         source="kubeflow/mpi-operator pkg/apis/kubeflow/validation/validation.go",
         find=_launcher_replicas,

@@ -1,4 +1,4 @@
-"""Traps of the pods: shared memory, ends and retries, networks."""
+"""Traps of pods: shared memory, restarts and clean-up, networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIXED_PORT = {"PyTorchJob": "23456, the group's", "MPIJob": "sshd's"}
 
 
 def _processes(manifest: Manifest, pods: Pods, container: Container) -> int:
-    """The processes of a container, as far as the file says."""
+    """Returns the number of processes of a container, as far as the file gives it."""
     option = container.starts.option("--nproc-per-node", "--num_processes", "--num_gpus") if container.starts else None
     per_node = manifest.get("spec", "nprocPerNode" if manifest.kind == "PyTorchJob" else "slotsPerWorker")
     return number(option) or number(per_node) or sum(each.count for each in container.asks) or 1
@@ -129,7 +129,7 @@ TRAPS = (
         id="no-shared-memory",
         looks_at="several processes with devices and no volume at /dev/shm",
         consequence="/dev/shm has 64 MiB: NCCL and DataLoader workers end with a bus error",
-        fix="an emptyDir with medium: Memory at /dev/shm",
+        fix="mount an emptyDir with medium: Memory at /dev/shm",
         source="kubernetes/api core/v1/types.go (EmptyDirVolumeSource)",
         find=_no_shm,
     ),
@@ -145,30 +145,30 @@ TRAPS = (
         id="restarts-hide-failures",
         looks_at="PyTorchJob: restartPolicy",
         consequence="one node starts again and again on the same devices, while the others wait: its failure is hidden",
-        fix="restartPolicy: Never; or ExitCode, which leaves small numbers alone",
+        fix="set restartPolicy: Never, or ExitCode, which does not restart below exit status 128",
         source=_COMMON,
         find=_restarts_one,
     ),
     Trap(
         id="exit-code-is-one",
-        looks_at="PyTorchJob: restartPolicy ExitCode behind torch's agent",
-        consequence="torchrun ends with 1 whatever its processes ended with, and only 128 and more is tried again",
-        fix="torchrun --max-restarts, or Never",
+        looks_at="PyTorchJob: restartPolicy ExitCode with torch's agent",
+        consequence="torchrun exits with 1 whatever its processes exit with, and only statuses from 128 on are retried",
+        fix="use torchrun --max-restarts, or Never",
         source=f"{_AGENT}; kubeflow/trainer release-1.9 pkg/util/train (IsRetryableExitCode)",
         find=_exit_code,
     ),
     Trap(
         id="restart-policy-in-template",
         looks_at="PyTorchJob: restartPolicy in the pod's template",
-        consequence="the operator overwrites it with that of the replica spec, and says so in an event only",
-        fix="restartPolicy beside template",
+        consequence="the operator overwrites it with that of the replica spec, and reports this only in an event",
+        fix="move restartPolicy beside template",
         source=_COMMON,
         find=_in_template,
     ),
     Trap(
         id="failed-job-keeps-devices",
         looks_at="cleanPodPolicy of jobs with devices",
-        consequence="when one pod fails, the others go on waiting, and keep their devices",
+        consequence="when one pod fails, the others keep waiting, and keep their devices",
         fix="cleanPodPolicy: Running",
         source="kubeflow/trainer release-1.9 pkg/controller.v1/common/job.go",
         find=_keeps_devices,
@@ -176,7 +176,7 @@ TRAPS = (
     Trap(
         id="grace-too-short",
         looks_at="the grace period of pods with torch's agent",
-        consequence="the agent gives its processes 30 s to end, and the kubelet the pod no more: saving is cut off",
+        consequence="the agent gives its processes 30 s to end, the kubelet gives the pod no more: saving is cut off",
         fix="terminationGracePeriodSeconds: 60",
         source="pytorch/pytorch torch/distributed/elastic/multiprocessing/api.py",
         find=_grace,
@@ -185,7 +185,7 @@ TRAPS = (
         id="fixed-port-on-host",
         looks_at="hostNetwork with ports that are the same on each node",
         consequence="two pods on one node take the same port: the second never gets a node, or does not start",
-        fix="no hostNetwork, or a pod anti-affinity by kubernetes.io/hostname",
+        fix="remove hostNetwork, or add a pod anti-affinity by kubernetes.io/hostname",
         source=_DEFAULTS,
         find=_ports,
     ),
@@ -200,16 +200,16 @@ TRAPS = (
     Trap(
         id="job-not-indexed",
         looks_at="Job: several pods of one group",
-        consequence="no pod knows which node it is, and the pods have no names that others could find",
-        fix="completionMode: Indexed, completions as many as parallelism, and a headless service",
+        consequence="no pod knows which node it is, and the pods have no names that others can find",
+        fix="set completionMode: Indexed and completions equal to parallelism, and add a headless service",
         source="kubernetes/website docs/tasks/job/job-with-pod-to-pod-communication.md",
         find=_not_indexed,
     ),
     Trap(
         id="job-replaces-one",
         looks_at="Job: retries of one pod of a group",
-        consequence="a failed pod is replaced alone, and its group has moved on without it",
-        fix="backoffLimit: 0, or torchrun with --rdzv-backend=c10d and --max-restarts",
+        consequence="the Job replaces a failed pod alone, and its group has moved on without it",
+        fix="set backoffLimit: 0, or use torchrun with --rdzv-backend=c10d and --max-restarts",
         source="kubernetes/kubernetes pkg/controller/job",
         find=_retries,
     ),
@@ -217,7 +217,7 @@ TRAPS = (
         id="probe-delays-names",
         looks_at="PyTorchJob: a readiness probe of the Master",
         consequence="the Master's name is not in DNS until it is ready, and the others cannot find it until then",
-        fix="no readiness probe, or a startup probe",
+        fix="remove the readiness probe, or use a startup probe",
         source="kubeflow/trainer release-1.9 pkg/controller.v1/common/service.go (no publishNotReadyAddresses)",
         find=_probe,
     ),

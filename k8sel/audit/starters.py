@@ -1,4 +1,4 @@
-"""Traps of accelerate, deepspeed, shells, and of what stands on the program's own line."""
+"""Traps of accelerate, deepspeed, shells, and the program's own options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ACCELERATE = "huggingface/accelerate src/accelerate/commands/launch.py, utils/l
 _DEEPSPEED = "deepspeedai/DeepSpeed deepspeed/launcher/runner.py"
 
 
-def _accelerate_untold(manifest: Manifest) -> Iterator[Found]:
+def _accelerate_incomplete(manifest: Manifest) -> Iterator[Found]:
     for _, container in of_pytorch_job(manifest):
         if container.launches("accelerate", "accelerate-launch") and container.starts and manifest.nodes > 1:
             wanted = ("--num_processes", "--num_machines", "--machine_rank", "--main_process_ip", "--main_process_port")
@@ -28,12 +28,10 @@ def _accelerate_total(manifest: Manifest) -> Iterator[Found]:
             continue
         total = number(container.starts.option("--num_processes"))
         machines = number(container.starts.option("--num_machines")) or 1
-        held = sum(each.count for each in pods.asks)
-        if total and machines > 1 and held and total // machines < held:
-            what = (
-                f"--num_processes {total} on {machines} machines is {total // machines} a node, and a node has {held}"
-            )
-            yield container.starts.path, f"{what} devices"
+        devices = sum(each.count for each in pods.asks)
+        if total and machines > 1 and devices and total // machines < devices:
+            given = f"--num_processes {total} on {machines} machines"
+            yield container.starts.path, f"{given} is {total // machines} a node, and a node has {devices} devices"
 
 
 def _accelerate_cpu(manifest: Manifest) -> Iterator[Found]:
@@ -49,8 +47,8 @@ def _deepspeed_alone(manifest: Manifest) -> Iterator[Found]:
     for _, container in of_pytorch_job(manifest):
         starts = container.starts
         if container.launches("deepspeed") and starts and manifest.nodes > 1:
-            told = [starts.option("--hostfile", "-H"), starts.option("--no_ssh")]
-            if None in told:
+            options = [starts.option("--hostfile", "-H"), starts.option("--no_ssh")]
+            if None in options:
                 yield starts.path, f"deepspeed on {manifest.nodes} nodes without --hostfile and --no_ssh"
 
 
@@ -63,7 +61,7 @@ def _deepspeed_order(manifest: Manifest) -> Iterator[Found]:
         for text in (include.rpartition(":")[2] if include else "", *masks):
             listed = text.split(",")
             if len(listed) > 1 and all(map(str.isdecimal, listed)) and listed != sorted(listed, key=int):
-                yield container.starts.path, f"deepspeed is to use devices {text}"
+                yield container.starts.path, f"deepspeed gets devices {text}"
 
 
 def _one_thread(manifest: Manifest) -> Iterator[Found]:
@@ -96,17 +94,17 @@ def _shell_first(manifest: Manifest) -> Iterator[Found]:
 TRAPS = (
     Trap(
         id="accelerate-reads-pet",
-        looks_at="PyTorchJob of several nodes: accelerate launch that is not told everything",
-        consequence="accelerate takes the rest from PET_ variables, a file in the image, or by counting: another group",
-        fix="all five, with $(PET_NODE_RANK), $(PET_MASTER_ADDR) and $(PET_MASTER_PORT)",
+        looks_at="PyTorchJob of several nodes: accelerate launch without all options of the group",
+        consequence="accelerate takes the rest from PET_ variables, a file in the image or its count: groups differ",
+        fix="give all five, with $(PET_NODE_RANK), $(PET_MASTER_ADDR) and $(PET_MASTER_PORT)",
         source=_ACCELERATE,
-        find=_accelerate_untold,
+        find=_accelerate_incomplete,
     ),
     Trap(
         id="accelerate-counts-all",
         looks_at="accelerate launch --num_processes on several machines",
-        consequence="--num_processes is the number of all machines together: devices stay idle",
-        fix="--num_processes: devices of a node times machines",
+        consequence="--num_processes counts the processes of all machines together: devices stay idle",
+        fix="set --num_processes to devices per node times machines",
         source=_ACCELERATE,
         find=_accelerate_total,
     ),
@@ -114,7 +112,7 @@ TRAPS = (
         id="accelerate-cpu-one-process",
         looks_at="accelerate launch --cpu with several processes",
         consequence="without --mpirun_hostfile, accelerate starts one process",
-        fix="torchrun with ACCELERATE_USE_CPU=true, or mpirun",
+        fix="use torchrun with ACCELERATE_USE_CPU=true, or mpirun",
         source=_ACCELERATE,
         find=_accelerate_cpu,
     ),
@@ -122,15 +120,15 @@ TRAPS = (
         id="deepspeed-alone",
         looks_at="PyTorchJob of several nodes: deepspeed's launcher",
         consequence="without a hostfile, deepspeed starts a group of its own on each node",
-        fix="torchrun, and deepspeed as a library",
+        fix="use torchrun, and deepspeed as a library",
         source=_DEEPSPEED,
         find=_deepspeed_alone,
     ),
     Trap(
         id="deepspeed-sorts",
-        looks_at="deepspeed's launcher with devices in an order",
+        looks_at="deepspeed's launcher with unsorted devices",
         consequence="deepspeed sorts the numbers (since v0.15.2): the order is lost",
-        fix="torchrun, which leaves masks alone",
+        fix="use torchrun, which leaves masks alone",
         source=_DEEPSPEED,
         find=_deepspeed_order,
     ),
@@ -138,7 +136,7 @@ TRAPS = (
         id="torchrun-one-thread",
         looks_at="torchrun with several processes on CPUs",
         consequence="torchrun sets OMP_NUM_THREADS=1, so each process computes on one core",
-        fix="OMP_NUM_THREADS in env: the cores of the container, shared among its processes",
+        fix="set OMP_NUM_THREADS in env to the container's cores divided by its processes",
         source=TORCHRUN,
         find=_one_thread,
     ),
@@ -146,7 +144,7 @@ TRAPS = (
         id="dropped-option",
         looks_at="options of the training program",
         consequence="a newer image ends with `unrecognized arguments`, or with a ValueError",
-        fix="--use_cpu and --ddp_backend gloo on CPUs, xccl on XPUs; or an image of that version",
+        fix="use --use_cpu and --ddp_backend gloo on CPUs, xccl on XPUs; or use an image of that version",
         source="huggingface/transformers src/transformers/training_args.py; intel/torch-ccl README.md",
         find=_dropped,
     ),
@@ -154,7 +152,7 @@ TRAPS = (
         id="shell-keeps-signals",
         looks_at="a shell as the container's first process",
         consequence="the shell does not pass SIGTERM on: training is killed after the grace period, and saves nothing",
-        fix="`exec` in front of the last command",
+        fix="write `exec` before the last command",
         source="POSIX.1-2024, Shell Command Language, 2.12",
         find=_shell_first,
     ),

@@ -1,4 +1,4 @@
-"""What a trap is: its row, and what finds it. Knows no trap."""
+"""The row of a trap, and the finding of one. Knows no trap."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msgspec import Struct
 from k8sel.adopt.manifest.reader import Manifest
 from k8sel.errors import FieldPath, Location
 
-Found = tuple[FieldPath, str]  # where, and what stands there
+Found = tuple[FieldPath, str]  # the path, and the fact found there
 Find = Callable[[Manifest], Iterator[Found]]
 
 
 class Trap(Struct, frozen=True, kw_only=True):
-    """Something that a manifest can say, and that does not do what it looks like."""
+    """A setting that a manifest can have, and that does not do what it looks like."""
 
     id: str
     looks_at: str
@@ -25,7 +25,7 @@ class Trap(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A trap, in a file."""
+    """A trap found in a file."""
 
     trap: Trap
     object: str  # kind/name

@@ -52,9 +52,7 @@ def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, ob
 
 
 def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {
-        name: {field: row[field] for field in ("rank", "hostfile", "says", "setvars")} for name, row in table.items()
-    }
+    return {name: {field: row[field] for field in ("rank", "says", "setvars")} for name, row in table.items()}
 
 
 def _backends(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

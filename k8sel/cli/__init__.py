@@ -1,1 +1,1 @@
-"""The command line: options become one call of the library, results become text."""
+"""The command line: it turns options into one call of the library, and results into text."""

@@ -1,4 +1,4 @@
-"""The command that turns a command line, or a manifest, into a job file. Starts nothing."""
+"""`k8sel from`: turns a command line or a manifest into a job file. Starts nothing."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Manifest = Annotated[
     typer.Option(
         "-f",
         "--file",
-        help="A manifest instead: a file, - for standard input, or KIND/NAME of one that the cluster has.",
+        help="Read a manifest instead: a file, - for standard input, or KIND/NAME on the cluster.",
     ),
 ]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; default: print it.")]
 Name = Annotated[str | None, typer.Option(help="The job's name; default: the program's.")]
-Image = Annotated[str | None, typer.Option(help="The container image, where the line names none.")]
+Image = Annotated[str | None, typer.Option(help="The container image, if the line names none.")]
 Type = Annotated[
     str | None,
     typer.Option(
-        "-a", "--accelerator", help="A row of the accelerator table, where the line does not say.", autocompletion=_rows
+        "-a", "--accelerator", help="A row of the accelerator table, if the line names none.", autocompletion=_rows
     ),
 ]
 
@@ -51,7 +51,7 @@ def from_(
     context: Context = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a command line, or a manifest, into a job file. Runs nothing; what it cannot carry over it names."""
+    """Turn a command line or a manifest into a job file. Run nothing; name each part that a job file cannot have."""
     from k8sel.adopt import line as fromline
     from k8sel.adopt import manifest as frommanifest
     from k8sel.cli.streams import utf8
@@ -60,7 +60,7 @@ def from_(
     if accelerator is not None:
         choice("--accelerator", accelerator, tuple(ROWS))
     if manifest is not None and line != "-":
-        raise usage("a line and a manifest are two jobs", "one of the two")
+        raise usage("a line and a manifest are two jobs", "give only one of them")
     if manifest is not None:
         source, file = _manifest(manifest, context, namespace)
     else:
@@ -76,7 +76,7 @@ def from_(
 
 
 def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[str, str]:
-    """A manifest's text, and how it is called: a file's, or a cluster's object."""
+    """A manifest's text and name, from a file or the cluster."""
     from k8sel.cluster import objects
 
     wanted = objects.named(named)
@@ -96,7 +96,7 @@ def _write(file: Path, made: str) -> None:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(made)
     except FileExistsError:
-        raise usage(f"{file} exists already", f"k8sel from ... -o OTHER.yaml, or remove {file}") from None
+        raise usage(f"{file} exists already", f"use k8sel from ... -o OTHER.yaml, or remove {file}") from None
     except OSError as error:
         raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
     print(f"{file} is written. Next: k8sel plan {file}", file=sys.stderr)

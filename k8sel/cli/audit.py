@@ -1,4 +1,4 @@
-"""The command that looks for traps in manifests. Needs no cluster."""
+"""`k8sel audit`: finds traps in manifests. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def audit(
     ] = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Name the traps in manifests that others wrote: PyTorchJob, MPIJob, Job, Pod.
+    """Find traps in manifests that others wrote: PyTorchJob, MPIJob, Job, Pod.
 
-    The exit status is 1 when something is found.
+    The exit status is 1 if there is a trap.
     """
     from k8sel.audit import KINDS, Finding, audit
     from k8sel.cli.show import audit as show_audit
@@ -52,5 +52,5 @@ def audit(
 
 def _sum(objects: int, traps: int, kinds: tuple[str, ...]) -> str:
     if not objects:
-        return f"no {', '.join(kinds)} is in there: nothing was looked at (job files: `k8sel validate`)"
-    return f"{objects} {'object' if objects == 1 else 'objects'} looked at, {traps} {'trap' if traps == 1 else 'traps'}"
+        return f"no {', '.join(kinds)} found: nothing was checked (use `k8sel validate` for job files)"
+    return f"{objects} {'object' if objects == 1 else 'objects'} checked, {traps} {'trap' if traps == 1 else 'traps'}"

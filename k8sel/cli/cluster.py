@@ -1,4 +1,4 @@
-"""The commands that talk to a cluster: options become one library call, and what it reports is printed."""
+"""The commands that use a cluster: they turn options into one library call, and print its results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JobKind = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="PyTorchJob or MPIJob, where one name has both.",
+        help="PyTorchJob or MPIJob, if both have the name.",
         autocompletion=completed("PyTorchJob", "MPIJob"),
     ),
 ]
@@ -38,17 +38,17 @@ def apply(
     dry_run: Annotated[
         str | None,
         typer.Option(
-            help="server: the cluster checks everything and keeps nothing.", autocompletion=completed("server")
+            help="server: the cluster checks everything and stores nothing.", autocompletion=completed("server")
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status tells its end.")] = False,
-    timeout: Annotated[float | None, typer.Option(help="With --wait: seconds after which it ends with 124.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status is its result.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --wait: end after so many seconds, with 124.")] = None,
     force_conflicts: Annotated[
-        bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")
+        bool, typer.Option("--force-conflicts", help="Take over fields that another manager has set.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put jobs on the cluster. The second time, nothing changes: it is a server-side apply."""
+    """Apply jobs to the cluster by server-side apply. A second apply changes nothing."""
     choice("--dry-run", dry_run or "server", ("server",))
     _no_wait_without_job(wait, timeout, dry_run)
     jobs = read(files)
@@ -60,14 +60,14 @@ def apply(
 
 
 def connected(context: str | None, namespace: str | None = None) -> Cluster:
-    """The cluster that the options, or the kubeconfig, mean."""
+    """The cluster that the options or the kubeconfig name."""
     from k8sel import cluster
 
     return cluster.connect(context, namespace)
 
 
 def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
-    """The plan, with what is to be said of it when the cluster's nodes are known; that is printed."""
+    """Compares a plan with the cluster's nodes. Prints the new warnings and adds them to the plan."""
     from msgspec.structs import replace
 
     from k8sel.cluster import capacity, nodes
@@ -81,7 +81,7 @@ def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
 
 
 class _How(Struct, frozen=True, kw_only=True):
-    """How to apply, as the options say."""
+    """The options of an apply."""
 
     namespace: str | None
     dry_run: bool
@@ -91,9 +91,9 @@ class _How(Struct, frozen=True, kw_only=True):
 
 def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None) -> None:
     if wait and dry_run:
-        message, hint = "a dry run keeps no job that could be waited for", "--wait or --dry-run, not both"
+        message, hint = "a dry run makes no job to wait for", "use --wait or --dry-run, not both"
     elif timeout is not None and not wait:
-        message, hint = "there is nothing to time without --wait", "add --wait"
+        message, hint = "--timeout has no effect without --wait", "add --wait"
     else:
         return
     path = "--wait" if dry_run else "--timeout"
@@ -119,7 +119,7 @@ def _apply_one(at: Cluster, job: Job, how: _How) -> JobRef:
 
 
 def _obey_policy(at: Cluster, job: Job, namespace: str, quiet: bool) -> None:
-    """Says before what the namespace's Pod Security would refuse later, in a pod that never comes."""
+    """Refuses at once a job whose pods the namespace's Pod Security would refuse later."""
     from k8sel import api, cluster
 
     level = cluster.pod_security(at, namespace)
@@ -128,7 +128,7 @@ def _obey_policy(at: Cluster, job: Job, namespace: str, quiet: bool) -> None:
 
 
 def _located(call: Callable[[], Result], job: Job) -> Result:
-    """``call``; what the server refuses gets its place in the job file."""
+    """Runs ``call``; adds the lines of the job file to the server's refusals."""
     from k8sel.cluster import Refusal
 
     try:
@@ -144,7 +144,7 @@ def _report(applied: Applied, how: _How) -> None:
     print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
     if applied.ended and not how.quiet:
         way = f"k8sel delete {applied.name} -n {applied.namespace}, then apply"
-        print(f"k8sel: it has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
+        print(f"k8sel: the job has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
 
 
 def _progress(quiet: bool) -> Callable[[str], None]:
@@ -152,7 +152,7 @@ def _progress(quiet: bool) -> Callable[[str], None]:
 
 
 def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
-    """Follows one job to its end; its exit status."""
+    """Follows one job to its end. Returns the exit status."""
     from k8sel import cluster
     from k8sel.cli.show import status as show_status
 
@@ -165,16 +165,16 @@ def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
 
 
 def _states(quiet: bool) -> Callable[[Status], None]:
-    """Prints each new state, once: a pod can change in ways that one line does not show."""
+    """Returns a function that prints each new line of status once: not every change of a pod changes the line."""
     from k8sel.cli.show import status as show_status
 
-    said, say = [""], _progress(quiet)
+    printed, show = [""], _progress(quiet)
 
     def each(status: Status) -> None:
         text = show_status.line(status)
-        if text != said[-1]:
-            say(text)
-        said[-1] = text
+        if text != printed[-1]:
+            show(text)
+        printed[-1] = text
 
     return each
 
@@ -185,11 +185,11 @@ def delete(
     context: Context = None,
     kind: JobKind = None,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="A job that is not there is no error.")
+        bool, typer.Option("--ignore-not-found", help="Accept that a job does not exist.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Delete jobs, their pods, and what was made for them."""
+    """Delete jobs, their pods and their ConfigMaps."""
     from k8sel import cluster
 
     at = connected(context, namespace)
@@ -208,7 +208,7 @@ def status(
         str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
     ] = "table",
 ) -> None:
-    """Show a job's conditions and pods. Also why it waits, and what a failed rank said; the exit status is 0."""
+    """Show a job's conditions and pods, why it waits, and a failed rank's message. The exit status is 0."""
     from k8sel import cluster
     from k8sel.cli.show import status as show_status
 
@@ -224,10 +224,10 @@ def logs(
     namespace: Namespace = None,
     context: Context = None,
     kind: JobKind = None,
-    follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Until the job has ended.")] = True,
+    follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Follow until the job's end.")] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Print every node's log, as it comes. Standard error says why, while nothing does."""
+    """Print every node's log as it comes. While nothing comes, standard error gives the reason."""
     from k8sel import cluster
 
     at = connected(context, namespace)
@@ -235,9 +235,9 @@ def logs(
         cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=_unless_running(_states(quiet)))
 
 
-def _unless_running(say: Callable[[Status], None]) -> Callable[[Status], None]:
-    """A job that runs, with nothing in its way, speaks for itself."""
-    return lambda status: None if status.phase in ("Running", "Succeeded") and not status.reason else say(status)
+def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
+    """Shows no status of a job that runs without trouble."""
+    return lambda status: None if status.phase in ("Running", "Succeeded") and not status.reason else show(status)
 
 
 def _print_line(line: LogLine) -> None:
@@ -245,12 +245,12 @@ def _print_line(line: LogLine) -> None:
 
 
 def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:
-    """What ``name`` means: a job of this name, or each job in this file."""
+    """The job of this name, or each job in the file of this name."""
     from pathlib import Path
 
     from k8sel.cluster import JobRef
 
-    looks_like_file = "/" in name or Path(name).suffix in (".yaml", ".yml", ".json")  # no job is called like that
+    looks_like_file = "/" in name or Path(name).suffix in (".yaml", ".yml", ".json")  # no job can have such a name
     if name != "-" and not looks_like_file and not Path(name).is_file():
         return [JobRef(name=name, namespace=namespace, kind=kind)]
     return [

@@ -1,4 +1,4 @@
-"""The command that looks at this machine. Needs neither a job file nor a cluster."""
+"""`k8sel devices`: lists this machine's devices. Needs neither a job file nor a cluster."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _types(incomplete: str) -> list[str]:
 def devices(
     kind: Annotated[
         str,
-        typer.Option("--type", help="A row of the accelerator table; auto: all that are here.", autocompletion=_types),
+        typer.Option("--type", help="A row of the accelerator table; auto: all types here.", autocompletion=_types),
     ] = AUTO,
     output: Annotated[
         str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
     ] = "table",
 ) -> None:
-    """List this machine's devices as the check before training sees them. INDEX is what a job file calls them."""
+    """List this machine's devices as the check before training sees them. A job file uses the numbers in INDEX."""
     from k8sel.cli.show import devices as show_devices
     from k8sel.facts.accelerators import ROWS
     from k8sel.machine import hardware

@@ -1,4 +1,4 @@
-"""Receipts from where they are: the logs of a job's pods, or a file. Says of each missing one why it is missing."""
+"""Collects receipts from the logs of a job's pods, or from a file. Gives the reason for each missing receipt."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
 if TYPE_CHECKING:
     from k8sel.cluster import Cluster, JobRef, LogLine, PodStatus, Status
 
-_ENTRYPOINT = "k8sel: "  # what it puts in front of each of its lines
-_ROTATED = "Of a long log the cluster keeps the last part (its kubelet's containerLogMaxSize)"
-_LAUNCHER = "launcher"  # the role of the pod in whose log the other pods' processes write
+_ENTRYPOINT = "k8sel: "  # the prefix of its lines
+_ROTATED = "The cluster keeps only the last part of a long log (the kubelet's containerLogMaxSize)"
+_LAUNCHER = "launcher"  # the role of the pod whose log has the output of the other pods' processes
 
 
 def is_file(name: str) -> bool:
-    """Whether ``name`` is a file and no job, which has neither dots nor slashes in its name."""
+    """Reports if ``name`` is a file: a job's name has neither dots nor slashes."""
     return name == "-" or "." in name or "/" in name or Path(name).is_file()
 
 
 def of_file(file: str) -> Receipts:
-    """The receipts in a log, or in a document of receipts; - is standard input."""
-    data = options.text(file, absent="`k8sel logs JOB > FILE`, or `k8sel receipt JOB -o json > FILE`, makes one")
+    """The receipts in a log or a JSON document; - is standard input."""
+    data = options.text(file, absent="make it by `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`")
     what = "standard input" if file == "-" else file
     try:
         found = saved(data) or collect(Line(text=text) for text in data.decode(errors="replace").splitlines())
     except Mixed as jobs:
-        raise options.usage(f"{what} holds receipts of several jobs: {jobs}", "one file for each") from None
+        raise options.usage(f"{what} has receipts of several jobs: {jobs}", "make one file for each job") from None
     except ValueError as error:
         raise options.usage(f"{what} cannot be read as receipts: {error}", "make it again with this k8sel") from None
     if found is None:
         raise options.usage(
-            f"{what} holds no receipt",
-            "a log that has its start, or what `k8sel receipt JOB -o json` printed",
+            f"{what} has no receipt",
+            "use a log from its start, or the output of `k8sel receipt JOB -o json`",
         )
     return found
 
 
 def of_job(at: Cluster, ref: JobRef) -> Receipts:
-    """The receipts in the logs of a job's pods. Raises ClusterError where there is none."""
+    """The receipts in the logs of a job's pods. Raises ClusterError if there is none."""
     from k8sel import cluster
 
-    told = cluster.variable(at, ref, protocol.VARIABLE)
+    expected = cluster.variable(at, ref, protocol.VARIABLE)
     seen = _Logs(cluster.status(at, ref))
     cluster.logs(at, ref, follow=False, on_line=seen.take)
-    planned = _planned(told)
+    planned = _planned(expected)
     found = collect(seen.receipts, planned)
     wanted = names.nodes(seen.status.name, seen.status.kind, planned) if planned else ()
     if found is None:
         every = wanted or [pod.node for pod in seen.status.pods]
-        why = [seen.why(node) for node in every] if told else ["it is started without the entrypoint (mode: none)"]
-        raise ClusterError(f"{ref.name} has left no receipt: {'; '.join(dict.fromkeys(why))}")
+        why = [seen.why(node) for node in every] if expected else ["it starts without the entrypoint (mode: none)"]
+        raise ClusterError(f"{ref.name} has no receipt: {'; '.join(dict.fromkeys(why))}")
     here = found.named()
     missing = set(wanted) - set(here) if len(here) < len(wanted) else set()
     remarks = (f"node {node}: no receipt: {seen.why(node)}" for node in wanted if node in missing)
     return replace(found, remarks=tuple(remarks))
 
 
-def _planned(told: str | None) -> int | None:
-    """The number of nodes that the entrypoint was told; None where it is of another version, or not there."""
+def _planned(expected: str | None) -> int | None:
+    """The number of nodes in the entrypoint's expectation; None if it is missing or of another version."""
     try:
-        return protocol.parse(told or "").nodes
+        return protocol.parse(expected or "").nodes
     except ValueError:
         return None
 
 
 @dataclass
 class _Logs:
-    """What the logs of a job's pods hold, as far as it matters here."""
+    """The receipts in the logs of a job's pods, and the facts that explain a missing one."""
 
     status: Status
     receipts: list[Line] = field(default_factory=list)
     spoken: dict[str, bool] = field(default_factory=dict)  # node with a log -> the entrypoint has written in it
 
     def take(self, line: LogLine) -> None:
-        """One line of any pod."""
+        """Takes in one line of any pod."""
         if RECEIPT in line.text:
             launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
             self.receipts.append(Line(text=line.text, node=None if launcher else line.node))
@@ -91,20 +91,20 @@ class _Logs:
         self.spoken[line.node] = self.spoken.get(line.node, False) or own
 
     def why(self, node: str) -> str:
-        """Why there is no receipt of ``node``."""
+        """The reason why ``node`` has no receipt."""
         pod = self._pod(node)
         if pod is None:
-            return "its pod is gone, and its log with it"
+            return "its pod and its log are deleted"
         if pod.phase == "Pending":
             return f"{pod.node} has not started"
         if pod.node not in self.spoken:
-            return f"the log of {pod.node} is empty: its start is still to come, or gone. {_ROTATED}"
+            return f"the log of {pod.node} is empty: it has no lines yet, or has lost its first lines. {_ROTATED}"
         if not self.spoken[pod.node]:
-            return f"the start of {pod.node}'s log is gone. {_ROTATED}"
-        return f"{pod.node} did not start the program: `k8sel status` says why"
+            return f"the first lines of {pod.node}'s log are lost. {_ROTATED}"
+        return f"{pod.node} did not start the program: see `k8sel status`"
 
     def _pod(self, node: str) -> PodStatus | None:
-        """The pod in whose log the node's processes write."""
+        """The pod whose log has the output of the node's processes."""
         launchers = [pod for pod in self.status.pods if pod.role == _LAUNCHER]
         own = [pod for pod in self.status.pods if pod.node == node]
         return next(iter(launchers or own), None)

@@ -1,4 +1,4 @@
-"""A KRM function: a ResourceList in, the same out with each job's objects in the job's place. Pure; needs no cluster.
+"""A KRM function: it replaces each job in a ResourceList by the job's objects. Pure; needs no cluster.
 
 The form: kubernetes-sigs/kustomize cmd/config/docs/api-conventions/functions-spec.md; its results as in
 kyaml/fn/framework/result.go. An orchestrator's annotations: kyaml/kio/kioutil/kioutil.go and kustomize's
@@ -23,16 +23,16 @@ Object = dict[str, Any]
 
 KIND = "ResourceList"
 GROUP = API_VERSION.partition("/")[0] + "/"
-JOB_FILES = 100  # how many times a job file's size a list may have
-SEVERITIES = {Kind.WARNING: "warning", Kind.NOTE: "info"}  # everything else is an error
+JOB_FILES = 100  # a list may be this many times as large as a job file
+SEVERITIES = {Kind.WARNING: "warning", Kind.NOTE: "info"}  # every other kind is an error
 PREFIXES = ("config.kubernetes.io/", "internal.config.kubernetes.io/", "config.k8s.io/", "kustomize.config.k8s.io/")
-LOCAL = "config.kubernetes.io/local-config"  # of what is not for the cluster; kustomize marks a generator's config so
+LOCAL = "config.kubernetes.io/local-config"  # marks objects that are not for the cluster, such as a generator's config
 PATH = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
 INDEX = ("internal.config.kubernetes.io/index", "config.kubernetes.io/index")
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What is to be said about one job of the list."""
+    """A problem of one job in the list."""
 
     job: Object
     problem: Problem
@@ -49,7 +49,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{JOB} {_metadata(self.job).get('name', '')}".rstrip()
 
     def result(self) -> Object:
-        """It as one of a ResourceList's results."""
+        """The finding as a result of a ResourceList."""
         hint = f" Hint: {self.problem.hint}" if self.problem.hint else ""
         metadata, file, index = _metadata(self.job), _annotation(self.job, PATH), _annotation(self.job, INDEX)
         return {
@@ -76,9 +76,9 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def answer(text: bytes, file: str) -> Answer:
-    """What becomes of the ResourceList ``text``: with an error in any job, its items are as they were.
+    """Makes the output for the ResourceList ``text``. An error in any job leaves all items unchanged.
 
-    Raises SpecError where it is no ResourceList.
+    Raises SpecError if ``text`` is no ResourceList.
     """
     given = _parsed(text, file)
     config = given.get("functionConfig")
@@ -94,14 +94,14 @@ def answer(text: bytes, file: str) -> Answer:
 
 
 def _parsed(text: bytes, file: str) -> Object:
-    """The one ResourceList of ``text``, with items."""
+    """The ResourceList in ``text``, with a list of items."""
     documents = yamlio.parse(text, file, times=JOB_FILES)
     given = documents[0].data
     items = given.get("items") or []
     if len(documents) > 1 or given.get("kind") != KIND:
-        raise _refused(documents[0], (), f"this is no {KIND}", "kustomize gives one to its functions: docs/gitops.md")
+        raise _refused(documents[0], (), f"this is no {KIND}", "use --krm as a function of kustomize: docs/gitops.md")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise _refused(documents[0], ("items",), "expected a list of objects", "leave out what is none")
+        raise _refused(documents[0], ("items",), "expected a list of objects", "leave out other values")
     return {**given, "items": items}
 
 
@@ -111,12 +111,12 @@ def _refused(document: yamlio.Document, path: tuple[str, ...], message: str, hin
 
 
 def _is_job(item: object) -> bool:
-    """Whatever its version: one that k8sel does not know is refused with the others' mistakes."""
+    """Reports if ``item`` is a job of any version. An unknown version becomes one of the findings."""
     return isinstance(item, dict) and item.get("kind") == JOB and str(item.get("apiVersion")).startswith(GROUP)
 
 
 def _objects(item: Object, findings: list[Finding]) -> list[Object]:
-    """What the job becomes; what is to be said of it goes to ``findings``."""
+    """The objects of a job. Appends its problems to ``findings``."""
     try:
         (job,) = api.load(yamlio.dump([_own(item)]).encode(), "")
         plan = api.plan(job)
@@ -128,12 +128,12 @@ def _objects(item: Object, findings: list[Finding]) -> list[Object]:
 
 
 def _found(item: Object, problems: Iterable[Problem]) -> list[Finding]:
-    """Without their lines, which are those of a list that no person wrote."""
+    """The problems as findings, without line numbers: no person wrote the list."""
     return [Finding(job=item, problem=replace(problem, location=None)) for problem in problems]
 
 
 def _own(item: Object) -> Object:
-    """The job as its file has it, without what an orchestrator has noted on it."""
+    """The job without the annotations that an orchestrator added."""
     noted = _annotations(item)
     if not noted:
         return item
@@ -147,7 +147,7 @@ def _results(findings: list[Finding]) -> Object:
 
 
 def _annotation(item: Object, names: Iterable[str]) -> str:
-    """The first of these annotations that there is."""
+    """The first of these annotations that the item has."""
     return next((str(_annotations(item)[name]) for name in names if name in _annotations(item)), "")
 
 

@@ -1,7 +1,7 @@
-"""The command line: options become one library call, and its result is printed. Decides nothing about jobs.
+"""The command line: each command makes one library call and prints its result. Decides nothing about jobs.
 
-Exit status: 0 done, 2 a wrong file or option, 1 what went wrong outside; `apply --wait` adds 124 (not done in time),
-`run` and `docker` give the program's own, `receipt diff` has 1 for "different" and 2 for everything that goes wrong.
+Exit status: 0 done, 2 a wrong file or option, 1 another failure. `apply --wait` adds 124 (not done in time). `run` and
+`docker` return the program's own status. `receipt diff` returns 1 for "different" and 2 for every failure.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from k8sel import __version__
 from k8sel.cli import streams
 from k8sel.cli.options import Context, File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
 from k8sel.errors import K8selError
+from k8sel.facts.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from k8sel.jobfile.load import Job
 
-DOORS = ("kubernetes", "docker", "run")
-
 
 def main() -> None:
-    """Runs the command line; every failure is a message and an exit status, never a traceback."""
+    """Runs the command line. A failure gives a message and an exit status, never a traceback."""
     streams.ready()
     try:
         _run()
@@ -39,20 +38,20 @@ def main() -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:  # files are read and written with messages of their own: this is a full disk, say
+    except OSError as error:  # a full disk, for example; file errors have messages of their own
         print(streams.lost(error), file=sys.stderr)
         sys.exit(_failure())
-    except Exception as error:  # a fault of k8sel's own: said plainly, and the traceback for those who mend it
+    except Exception as error:  # a fault of k8sel itself
         if "K8SEL_TRACEBACK" in os.environ:
             raise
         print(f"k8sel: a fault in k8sel itself: {type(error).__name__} in {_place(error)}", file=sys.stderr)
         print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
-        print("Read that first: it can quote your files, secrets included.", file=sys.stderr)
+        print("Read that first: it can quote your files with their secrets.", file=sys.stderr)
         sys.exit(_failure())
 
 
 def _place(error: Exception) -> str:
-    """The module and line of k8sel that ``error`` came through last; its text may be secret."""
+    """The last module and line of k8sel in the traceback. The error's own text may be secret."""
     from traceback import walk_tb
 
     places = [(frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
@@ -61,14 +60,14 @@ def _place(error: Exception) -> str:
 
 
 def _failure() -> int:
-    """The exit status of what goes wrong: 1, but where that is the answer "different"."""
+    """The exit status of a failure: 1, or 2 for `receipt diff`, where 1 means "different"."""
     from k8sel.cli.receipt import DIFF, ERROR
 
     return ERROR if DIFF in sys.argv[2:] else 1
 
 
 def _run() -> None:
-    """The command; when it ends, all that it printed is out."""
+    """Runs the command and flushes its output."""
     try:
         application(sys.argv[1:])()
     finally:
@@ -103,7 +102,7 @@ def _rows(incomplete: str) -> list[str]:
 
 def init(
     launcher: Annotated[
-        str, typer.Option("-l", "--launcher", help="How it is launched.", autocompletion=_launchers)
+        str, typer.Option("-l", "--launcher", help="The job's launcher.", autocompletion=_launchers)
     ] = "torchrun",
     accelerator: Annotated[
         str | None,
@@ -126,11 +125,11 @@ def init(
         with file.open("x", encoding="utf-8") as output:
             output.write(text)
     except FileExistsError:
-        raise usage(f"{file} exists already", f"k8sel init ... OTHER.yaml, or remove {file}") from None
+        raise usage(f"{file} exists already", f"use k8sel init ... OTHER.yaml, or remove {file}") from None
     except OSError as error:
         raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
-    door = "" if ROWS[row].in_container else " --door run"
-    print(f"{file} is written. Next: k8sel plan{door} {file}")
+    on = "" if ROWS[row].in_container else " --on run"
+    print(f"{file} is written. Next: k8sel plan{on} {file}")
 
 
 def schema() -> None:
@@ -153,7 +152,7 @@ def validate(
     ] = "privileged",
     quiet: Quiet = False,
 ) -> None:
-    """Check job files without a cluster; every problem at once."""
+    """Check job files without a cluster. Print all problems at once."""
     from k8sel import api
 
     count = 0
@@ -169,13 +168,16 @@ def plan(
     output: Annotated[
         str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
     ] = "table",
-    door: Annotated[
+    on: Annotated[
         str,
-        typer.Option(help="Where it would start: kubernetes, docker or run.", autocompletion=completed(*DOORS)),
+        typer.Option(
+            help="Where the job would start: kubernetes, docker or run.", autocompletion=completed(*PLATFORMS)
+        ),
     ] = "kubernetes",
+    door: Annotated[str | None, typer.Option(hidden=True, help="The old name of --on.")] = None,
     nodes: Nodes = None,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="Also compare with the nodes of the cluster; needs one.")
+        bool, typer.Option("--cluster", help="Also compare with the cluster's nodes; needs a cluster.")
     ] = False,
     context: Context = None,
     quiet: Quiet = False,
@@ -184,23 +186,24 @@ def plan(
     from k8sel.cli.show import plan as show
 
     choice("-o", output, ("table", "json"))
-    choice("--door", door, DOORS)
+    on = door or on
+    choice("--on", on, tuple(PLATFORMS))
     jobs = read(files)
-    job_plans = list(plans(jobs, quiet, door=door, nodes=nodes))
+    job_plans = list(plans(jobs, quiet, platform=on, nodes=nodes))
     if cluster or context:
         from k8sel.cli import cluster as cli_cluster
 
         at = cli_cluster.connected(context)
         job_plans = [cli_cluster.compared(at, *each, quiet) for each in zip(jobs, job_plans, strict=True)]
     for job_plan in job_plans:
-        show.plan(job_plan, output, door)
+        show.plan(job_plan, output, PLATFORMS[on])
 
 
 def run(
     file: File,
     nodes: Nodes = None,
     override_env: Annotated[
-        bool, typer.Option("--override-env", help="Go on although the shell has a mask; it is replaced for the job.")
+        bool, typer.Option("--override-env", help="Replace a mask that the shell has, for this job only.")
     ] = False,
     show_command: Annotated[
         bool, typer.Option("--print", help="Print the command and its variables; start nothing.")
@@ -212,13 +215,13 @@ def run(
     from k8sel.cli.show import plan as show
     from k8sel.machine import processes
 
-    (job_plan,) = plans(_one(file, "run"), quiet, door="run", nodes=nodes)
+    (job_plan,) = plans(_one(file, "run"), quiet, platform="run", nodes=nodes)
     command = processes.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
         print(command)
         return
     if show_plan:
-        show.plan(job_plan, "table", "run")
+        show.plan(job_plan, "table", PLATFORMS["run"])
     sys.stdout.flush()
     processes.execute(command)
 
@@ -231,24 +234,24 @@ def docker(
         typer.Option("--cdi", help="Expose the devices by CDI, as `--device VENDOR/CLASS=NAME`; Docker 25 or newer."),
     ] = False,
     show_command: Annotated[
-        bool, typer.Option("--print", help="Print the equal `docker run` line; start nothing, need no daemon.")
+        bool, typer.Option("--print", help="Print the `docker run` line; start nothing, need no daemon.")
     ] = False,
     show_plan: Annotated[bool, typer.Option("--plan", help="Show the plan first.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the job as containers on this machine, one a node. The exit status is the program's."""
+    """Run the job as containers on this machine, one for each node. The exit status is the program's."""
     from k8sel.cli.show import plan as show
     from k8sel.machine.docker import resolve
     from k8sel.machine.docker.emit import own_network
     from k8sel.machine.docker.line import lines
 
-    (job_plan,) = plans(_one(file, "docker"), quiet, door="docker", nodes=nodes)
+    (job_plan,) = plans(_one(file, "docker"), quiet, platform="docker", nodes=nodes)
     made, network = resolve.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
         print(lines(made, network))
         return
     if show_plan:
-        show.plan(job_plan, "table", "docker")
+        show.plan(job_plan, "table", PLATFORMS["docker"])
     sys.stdout.flush()
     from k8sel.machine.docker import containers
 
@@ -256,14 +259,14 @@ def docker(
     sys.exit(containers.run(made, network, needs=needs, pull=pull, quiet=quiet))
 
 
-def _one(file: str, door: str) -> list[Job]:
+def _one(file: str, command: str) -> list[Job]:
     jobs = read([file])
     if len(jobs) != 1:
-        raise usage(f"{file} holds {len(jobs)} jobs, and `{door}` starts one", "one job a file")
+        raise usage(f"{file} has {len(jobs)} jobs, and `{command}` starts one", "put one job into the file")
     return jobs
 
 
-COMMANDS = {  # where each is: a module is imported when its command is asked for
+COMMANDS = {  # the function of each command; k8sel imports its module only to run the command
     "init": "k8sel.cli.main:init",
     "from": "k8sel.cli.adopt:from_",
     "schema": "k8sel.cli.main:schema",
@@ -283,9 +286,9 @@ COMMANDS = {  # where each is: a module is imported when its command is asked fo
 
 
 def application(words: Sequence[str]) -> typer.Typer:
-    """The command line for ``words``: with all commands, or with the one that they start with.
+    """The command line for ``words``: only the command that they start with, or all commands.
 
-    To make the options of all of them takes as long as to render a job.
+    To make the options of all commands takes as long as to render a job.
     """
     made = typer.Typer(
         name="k8sel",

@@ -1,4 +1,4 @@
-"""What the commands share: the options' types, reading job files, warnings. Prints to standard error only."""
+"""The common parts of the commands: option types, reading job files, warnings. Prints to standard error only."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ if TYPE_CHECKING:
 Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
 File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
 Nodes = Annotated[
-    int | None, typer.Option(min=1, help="Take this many nodes instead of the file's; 1 is what runs on one machine.")
+    int | None, typer.Option(min=1, help="Use this many nodes instead of the file's; 1 fits one machine.")
 ]
 Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
 Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
 _READ_HINTS = {
-    errno.ENOENT: "`k8sel init` writes a starter file",
+    errno.ENOENT: "run `k8sel init` to write a starter file",
     errno.EISDIR: "name the files in it",
     errno.EACCES: "ask its owner for the right to read it, or copy it",
 }
 
 
-def plans(jobs: Iterable[Job], quiet: bool, *, door: str = "kubernetes", nodes: int | None = None) -> Iterator[JobPlan]:
-    """Each job, decided; its warnings are printed."""
+def plans(
+    jobs: Iterable[Job], quiet: bool, *, platform: str = "kubernetes", nodes: int | None = None
+) -> Iterator[JobPlan]:
+    """The plan of each job. Prints its warnings."""
     from k8sel import api
 
     for job in jobs:
-        job_plan = api.plan(job, door, nodes=nodes)
+        job_plan = api.plan(job, platform, nodes=nodes)
         warn(job_plan.warnings, quiet)
         yield job_plan
 
 
 def read(files: Sequence[str]) -> list[Job]:
-    """The jobs of all files; the problems of all files are raised together."""
+    """The jobs of all files. Raises the problems of all files together."""
     from k8sel.jobfile.load import load
 
     jobs: list[Job] = []
@@ -61,7 +63,7 @@ def read(files: Sequence[str]) -> list[Job]:
 
 
 def _same_names(jobs: Iterable[Job]) -> Iterator[Problem]:
-    """Jobs of one name, from two files, would be one job on the cluster: the first, and a refusal half-way."""
+    """Refuses two jobs with the same name and namespace."""
     seen: dict[tuple[str | None, str], Job] = {}
     path = ("metadata", "name")
     for job in jobs:
@@ -75,12 +77,12 @@ def _twice(first: Location, second: Location, name: str) -> Problem:
     if first == second:
         message, hint = "this file is given twice", "give it once"
     else:
-        message, hint = f"the job at {first} is called {name} too", "another name"
+        message, hint = f"the job at {first} is called {name} too", "use another name"
     return replace(duplicate(("metadata", "name"), message, hint), location=second)
 
 
 def text(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> bytes:
-    """What is in ``file``; - is standard input. ``absent``: what to do where there is none."""
+    """The content of ``file``; - is standard input. ``absent``: the hint for a missing file."""
     if file == "-":
         return _standard_input()
     try:
@@ -92,7 +94,7 @@ def text(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> bytes:
 
 
 def _nearest_file(file: str) -> str:
-    """The file beside it that was probably meant."""
+    """A hint with the nearest file name in the same folder."""
     path = Path(file)
     if path.exists() or not path.parent.is_dir():
         return ""
@@ -102,7 +104,7 @@ def _nearest_file(file: str) -> str:
 
 def _standard_input() -> bytes:
     if sys.stdin is None:
-        raise usage("standard input is closed", "name a file, or give one with `k8sel ... - < FILE`")
+        raise usage("standard input is closed", "name a file, or use `k8sel ... - < FILE`")
     return sys.stdin.buffer.read()
 
 
@@ -113,16 +115,16 @@ def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def completed(*words: str) -> Callable[[str], list[str]]:
-    """What a shell offers for an option's value."""
+    """Makes the function that completes an option's value in a shell."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 def usage(message: str, hint: str) -> SpecError:
-    """A wrong call, which no field of a file is to blame for."""
+    """The error for a wrong call, without a field of a file."""
     return SpecError([Problem(kind=Kind.INVALID, path=(), message=message, hint=hint)])
 
 
 def warn(problems: Iterable[Problem], quiet: bool) -> None:
-    """Prints warnings, unless they are not wanted."""
+    """Prints warnings unless ``quiet``."""
     for problem in problems if not quiet else ():
         print(problem, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The command that collects receipts and compares them: options become library calls, results are printed."""
+"""`k8sel receipt`: collects receipts and compares them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def receipt(
         str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
     ] = "table",
 ) -> None:
-    """Show which device each rank of a job had. `diff A B` shows what was different in B: exit status 0 nothing, 1
-    something, 2 an error.
+    """Show which device each rank of a job had. `diff A B` shows the differences in B; exit status 0: none, 1: some, 2:
+    an error.
     """
     from k8sel.cli.show import receipts
     from k8sel.receipts import compare
@@ -56,12 +56,15 @@ def receipt(
 
 
 def _named(words: list[str]) -> list[str]:
-    """What is to be shown, or the two that are to be compared."""
+    """The one name to show, or the two names to compare."""
     if len(words) == 1:
         return words
     if words[0] == DIFF and len(words) == 3:
         return words[1:]
-    raise usage(f"{len(words)} words are neither one job nor two to compare", "k8sel receipt JOB|FILE, or diff A B")
+    raise usage(
+        f"{len(words)} words are neither one job nor two to compare",
+        "use k8sel receipt JOB|FILE, or k8sel receipt diff A B",
+    )
 
 
 def _found(name: str, namespace: str | None, context: str | None, kind: str | None) -> Receipts:
@@ -71,5 +74,5 @@ def _found(name: str, namespace: str | None, context: str | None, kind: str | No
         return gather.of_file(name)
     each = refs(name, namespace, kind)
     if len(each) != 1:
-        raise usage(f"{name} holds {len(each)} jobs", "name one of them")
+        raise usage(f"{name} has {len(each)} jobs", "name one of them")
     return gather.of_job(connected(context, namespace), each[0])

@@ -1,4 +1,4 @@
-"""The command that prints objects; needs no cluster."""
+"""`k8sel render`: prints the Kubernetes objects of jobs. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(
     krm: Annotated[
         bool,
         typer.Option(
-            "--krm", help="As a KRM function: FILE is a ResourceList; each job in it is replaced by its objects."
+            "--krm", help="Act as a KRM function: FILE is a ResourceList; replace each job in it by its objects."
         ),
     ] = False,
     quiet: Quiet = False,
@@ -38,11 +38,11 @@ def render(
 
 
 def _function(files: list[str], output: str, quiet: bool) -> None:
-    """A list out whatever the jobs are like, and status 1 with an error in any: what an orchestrator expects."""
+    """Prints a ResourceList, also after errors. An error in any job gives exit status 1, as orchestrators expect."""
     from k8sel.cli.krm import answer
 
     if len(files) != 1:
-        raise usage(f"--krm takes one ResourceList, and {len(files)} files are given", "k8sel render --krm -")
+        raise usage(f"--krm takes one ResourceList, and {len(files)} files are given", "use k8sel render --krm -")
     made = answer(text(files[0]), NAME if files == ["-"] else files[0])
     for finding in made.findings:
         if finding.severity == "error" or not quiet:

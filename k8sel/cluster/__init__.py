@@ -1,7 +1,7 @@
-"""Everything that talks to a cluster. Knows the server's API and its errors; decides nothing about a job.
+"""The client of a cluster. It knows the server's API and errors, and makes no decision about a job.
 
-The functions take plain data and give frozen dataclasses; progress comes through callbacks; every failure is a
-ClusterError that names the host, the cause and the next step. Only `connect` imports `kubernetes`.
+The functions take plain data and return frozen dataclasses. They report progress through callbacks. Every failure is
+a ClusterError that names the host, the cause and the next step. Only `connect` imports `kubernetes`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Puts a job on the cluster by server-side apply: all of it or nothing, and the second time nothing.
+"""Applies a job to the cluster by server-side apply: all objects or none. A second apply changes nothing.
 
-First every object is tried as a dry run, so that a refusal comes before anything is written. Then the ConfigMap, the
-job, and the ConfigMap's ownerReference to the job, by which it goes when the job goes.
+First a dry run tries every object, so that a refusal comes before any write. Then k8sel writes the ConfigMap, the job,
+and the ConfigMap's ownerReference to the job. The owner reference deletes the ConfigMap with the job.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _ENFORCE = "pod-security.kubernetes.io/enforce"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """What became of one object; ``before`` and ``after`` are the server's, ``before`` None when it is new."""
+    """The result for one object. ``before`` and ``after`` are the server's; ``before`` is None for a new object."""
 
     kind: str
     name: str
     namespace: str
     action: Action
-    warnings: tuple[str, ...]  # the server's own
+    warnings: tuple[str, ...]  # from the server
     before: Object | None
     after: Object
 
     @property
     def ended(self) -> Literal["Succeeded", "Failed"] | None:
-        """How a job that was there before has ended: what is applied to it starts nothing."""
+        """The end of a job that existed before: an apply does not start it again."""
         return end(self.after) if self.kind in JOB_KINDS else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """How to apply. ``job`` is the job file's data, used only to point at its fields in refusals."""
+    """Options of an apply. ``job`` is the job file's data; refusals use it to name its fields."""
 
-    namespace: str | None = None  # for objects that name none; default: the cluster's
+    namespace: str | None = None  # for objects without a namespace; default: the cluster's
     job: Mapping[str, Any] | None = None
     dry_run: bool = False
     force: bool = False  # take over fields that another manager set
@@ -57,7 +57,7 @@ class Options:
 
 
 def apply(cluster: Cluster, objects: Sequence[Object], options: Options | None = None) -> tuple[Applied, ...]:
-    """Applies what `render` made of one job, in its order: what belongs to the job first, the job last."""
+    """Applies the objects that `render` made of one job, in that order: the job is the last."""
     options = options or Options()
     *parts, job = [_placed(each, cluster, options) for each in objects]
     live_job = _live(cluster, job)
@@ -72,31 +72,31 @@ def apply(cluster: Cluster, objects: Sequence[Object], options: Options | None =
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is to be applied, and what the cluster has there."""
+    """A manifest to apply, and the cluster's present object."""
 
     manifest: Object
     live: Object | None
 
 
 def pod_security(cluster: Cluster, namespace: str | None = None) -> str | None:
-    """The Pod Security level that a namespace enforces; None when it names none, or may not be read."""
+    """The Pod Security level that a namespace enforces; None if it sets none or the user may not read it."""
     try:
         found = find(cluster, f"/api/v1/namespaces/{namespace or cluster.namespace}")
-    except Refused:  # namespaces are cluster-wide: many may not read them
+    except Refused:  # namespaces are cluster-wide: many users may not read them
         return None
     labels = (found or {}).get("metadata", {}).get("labels") or {}
     return str(labels[_ENFORCE]) if _ENFORCE in labels else None
 
 
 def _write(cluster: Cluster, steps: Sequence[_Step], options: Options) -> list[Answer]:
-    """Writes for good. When the job does not come, what was made for it goes again."""
+    """Writes the objects. If the server refuses the job, deletes the objects made for it."""
     *parts, job = steps
     try:
         answers = [_send(cluster, step.manifest, options) for step in steps]
     except BaseException as error:
         _take_back(cluster, [step.manifest for step in parts if step.live is None], error)
         raise
-    if job.live is None:  # only now is there a job that can own them
+    if job.live is None:  # the job that owns the parts exists only now
         for index, step in enumerate(parts):
             owned = _send(cluster, _owned(step.manifest, answers[-1].object), options)
             answers[index] = replace(owned, warnings=answers[index].warnings)
@@ -109,24 +109,24 @@ def _take_back(cluster: Cluster, made: list[Object], error: BaseException) -> No
         for part in made:
             request(cluster, "DELETE", _path(part))
     except ClusterError:
-        note = f"{names} may be left behind; `k8sel delete` removes it"
+        note = f"{names} may still exist; delete it with `k8sel delete`"
     else:
-        note = f"{names} is removed again, so that nothing is left half done"
+        note = f"k8sel has deleted {names} again"
     if made and isinstance(error, Refusal):
         raise error.with_note(note) from error
 
 
 def _placed(manifest: Object, cluster: Cluster, options: Options) -> Object:
-    """The manifest in its namespace; one that its file names is not moved."""
+    """The manifest with its namespace. Refuses an option that differs from the file's namespace."""
     named = manifest["metadata"].get("namespace")
     if named and options.namespace and named != options.namespace:
-        raise ClusterError(f"the job file says namespace {named}, the option says {options.namespace}")
+        raise ClusterError(f"the job file sets namespace {named}, the option sets {options.namespace}")
     namespace = named or options.namespace or cluster.namespace
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
 def _owned(manifest: Object, job: Object | None) -> Object:
-    """The manifest with ``job`` as its owner. Not blocking: that would need a right on the job's finalizers."""
+    """The manifest with ``job`` as owner. A blocking reference would need a right on the job's finalizers."""
     if job is None:
         return manifest
     owner = {
@@ -143,7 +143,7 @@ def _path(manifest: Object) -> str:
 
 
 def _live(cluster: Cluster, manifest: Object) -> Object | None:
-    """What the cluster has under this name; an object that is just going is waited for by the user, not by us."""
+    """The cluster's object of this name. Raises ClusterError while a job is being deleted: k8sel does not wait."""
     kind = JOB_KINDS.get(manifest["kind"])
     try:
         live = find(cluster, _path(manifest))
@@ -153,16 +153,16 @@ def _live(cluster: Cluster, manifest: Object) -> Object | None:
         name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
         raise ClusterError(
             f"{kind.kind} {name} is being deleted. "
-            f"kubectl wait --for=delete -n {namespace} {kind.plural}.{kind.group}/{name}, then apply again"
+            f"Wait with `kubectl wait --for=delete -n {namespace} {kind.plural}.{kind.group}/{name}`, then apply again"
         )
     return live
 
 
 def _send(cluster: Cluster, manifest: Object, options: Options, dry_run: bool = False) -> Answer:
-    """One server-side apply; a webhook that is not up yet is waited for."""
+    """Sends one server-side apply. Waits for a webhook that is not up yet."""
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "force": str(options.force).lower()}
     query |= {"dryRun": "All"} if dry_run else {}
-    deadline, said = time.monotonic() + options.webhook_seconds, ""
+    deadline, reported = time.monotonic() + options.webhook_seconds, ""
     while True:
         try:
             return request(cluster, "PATCH", _path(manifest), query=query, body=manifest)
@@ -172,9 +172,9 @@ def _send(cluster: Cluster, manifest: Object, options: Options, dry_run: bool = 
                 raise _why(cluster, refused, manifest, options) from refused
             if time.monotonic() + _WEBHOOK_PAUSE > deadline:
                 raise _given_up(cluster, webhook, options.webhook_seconds) from refused
-            if str(webhook) != said:
-                said = str(webhook)
-                options.progress(f"waiting: {said}")
+            if str(webhook) != reported:
+                reported = str(webhook)
+                options.progress(f"waiting: {reported}")
             time.sleep(_WEBHOOK_PAUSE)
 
 
@@ -184,11 +184,11 @@ def _given_up(cluster: Cluster, webhook: trouble.Webhook, seconds: float) -> Clu
         if webhook.service
         else "kubectl get pods -A"
     )
-    return ClusterError(f"{cluster.host}: after {seconds:.0f} s still: {webhook}. Is its operator running? See: {look}")
+    return ClusterError(f"{cluster.host}: after {seconds:.0f} s, {webhook}. Check that its operator runs: {look}")
 
 
 def _why(cluster: Cluster, refused: Refused, manifest: Object, options: Options) -> ClusterError:
-    """The refusal in the best words: the cluster's own state first, then the job file's fields."""
+    """Explains a refusal: by the cluster's own state if possible, else by the job file's fields."""
     kind = JOB_KINDS.get(manifest["kind"])
     state = trouble.general(cluster, refused)
     if state is None and refused.code == 404 and kind is not None:
@@ -215,6 +215,6 @@ def _applied(before: Object | None, answer: Answer) -> Applied:
 
 
 def _same(before: Object, after: Object) -> bool:
-    """Nothing set by us is new. resourceVersion says less: an operator moves it meanwhile, and a dry run never does."""
+    """Compares k8sel's own fields. resourceVersion is no measure: operators change it, and a dry run never does."""
     mine = changes.own_fields(before, MANAGER) == changes.own_fields(after, MANAGER)
     return mine and changes.content(before) == changes.content(after)

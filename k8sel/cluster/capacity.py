@@ -1,4 +1,4 @@
-"""What a job asks for, held against what the cluster's nodes have: warnings only. Pure."""
+"""Compares a job's devices with the devices of the cluster's nodes: warnings only. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NODES = ("spec", "nodes")
 
 
 def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple[Problem, ...]:
-    """For a job of ``nodes`` that each ask for ``devices``; ``sizes``: each node's number, None when not known."""
+    """Warns about a job of ``nodes``, each with ``devices``. ``sizes``: devices of each node, None if unknown."""
     name, count = devices.resource_name, devices.count
     if not name or not count or sizes is None:
         return ()
@@ -24,13 +24,13 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
         )
     elif room == 0:
         message = f"no node has {count} {name}, so the pods would stay Pending: the largest has {max(sizes)}"
-        found = warning(_COUNT, message, f"count: {max(sizes)}, and more nodes")
+        found = warning(_COUNT, message, f"set count: {max(sizes)} and more nodes")
     elif room < nodes:
-        message = f"{nodes} times {count} {name} do not fit this cluster, so pods would stay Pending: {room} would"
-        found = warning(_NODES, message, f"nodes: {room}, unless the cluster grows by itself")
+        message = f"the cluster has room for {room} of {nodes} nodes with {count} {name}, so pods would stay Pending"
+        found = warning(_NODES, message, f"set nodes: {room}, unless the cluster adds nodes itself")
     elif min(size for size in sizes if size >= count) > count:
-        message = f"asks for {count} of the {_range(sizes, count)} {name} that a node of this cluster has"
-        hint = "other pods may share the node, and which devices come is the plugin's choice"
+        message = f"other pods may share the node: the job asks for {count} of its {_range(sizes, count)} {name}"
+        hint = "ask for all of them, or accept any of them: the device plugin chooses"
         found = warning(_COUNT, message, hint)
     else:
         return ()
@@ -38,11 +38,11 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
 
 
 def _no_node(devices: Devices) -> str:
-    return f"is the device plugin of type {devices.type} installed? `resource` says another name for it"
+    return f"install the device plugin for type {devices.type}, or set `resource` to the name that the cluster uses"
 
 
 def _range(sizes: Sequence[int], count: int) -> str:
-    """The sizes of the nodes that are large enough."""
+    """The devices of the nodes that are large enough, as "4" or "4 to 8"."""
     fitting = [size for size in sizes if size >= count]
     low, high = min(fitting), max(fitting)
     return str(low) if low == high else f"{low} to {high}"

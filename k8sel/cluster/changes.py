@@ -1,7 +1,7 @@
-"""What an apply may change on a job that exists. Pure.
+"""The changes that an apply may make to an existing job. Pure.
 
-Neither operator rolls a changed template out to pods that exist, so a changed job is refused rather than half changed.
-What may change: labels and annotations, and the part of runPolicy that the operator reads again (kinds.py).
+Neither operator rolls a changed template out to existing pods, so k8sel refuses a changed job: nothing is half changed.
+Labels, annotations, and the part of runPolicy that the operator reads again (kinds.py) may change.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ _SERVER_METADATA = ("managedFields", "resourceVersion", "generation", "creationT
 
 
 def keep_suspend(manifest: Object, live: Object | None, manager: str) -> Object:
-    """The manifest with spec.runPolicy.suspend as the cluster has it, and never set by us a second time.
+    """Returns the manifest with the cluster's own spec.runPolicy.suspend.
 
-    The file's value only counts when the job is made. Later Kueue, or a person, lets the job run by setting it to
-    false; applying `true` again would stop a running job. Where the field is still ours, leaving it out would remove it
-    and start a job that waits for its quota, so it is sent as it is; where another set it, it is theirs and left out.
+    The file's value counts only for a new job. Later Kueue, or a person, sets the field to false to let the job run;
+    to apply `true` again would stop a running job. While ``manager`` owns the field, k8sel sends the cluster's value:
+    to leave it out would remove it and start a job that waits for its quota. Once another manager owns it, k8sel
+    leaves it out.
     """
     policy = manifest["spec"].get("runPolicy", {})
     if live is None:
@@ -40,7 +41,7 @@ def _owns_suspend(live: Object, manager: str) -> bool:
 
 
 def own_fields(live: Object, manager: str) -> Object:
-    """The fields that ``manager`` applied, as managedFields has them."""
+    """The fields that ``manager`` applied, in the form of managedFields."""
     for entry in live["metadata"].get("managedFields", []):
         if entry.get("manager") == manager and entry.get("operation") == "Apply":
             return dict(entry.get("fieldsV1", {}))
@@ -48,7 +49,7 @@ def own_fields(live: Object, manager: str) -> Object:
 
 
 def refuse_roll_out(live: Object | None, tried: Object, sent: Sent) -> None:
-    """Raises Refusal when the job exists and ``tried``, the dry run's result, differs where it may not."""
+    """Raises Refusal if the job exists and ``tried``, the dry run's result, differs in a field that may not change."""
     if live is None:
         return
     kind = JOB_KINDS[live["kind"]]
@@ -56,7 +57,7 @@ def refuse_roll_out(live: Object | None, tried: Object, sent: Sent) -> None:
     if not paths:
         return
     name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
-    hint = f"k8sel delete -n {namespace} {name}, then apply again; or give the job another name"
+    hint = f"run `k8sel delete -n {namespace} {name}` and apply again, or give the job another name"
     fields = dict.fromkeys((sent.field(path), path) for path in paths)
     raise Refusal(
         f"{kind.kind} {name} exists, and the {kind.operator} does not change a job's pods once it is made:",
@@ -68,7 +69,7 @@ def refuse_roll_out(live: Object | None, tried: Object, sent: Sent) -> None:
 
 
 def _once_a_field(fields: Mapping[tuple[Any, str], None]) -> Iterator[tuple[Any, str]]:
-    """A change in both replicas' templates comes from one field of the file, and is said once."""
+    """Names each field of the file once: a change of one field can change both replicas' templates."""
     seen = set()
     for field, path in fields:
         if field not in seen:
@@ -81,7 +82,7 @@ def _may_change(path: str, kind: JobKind) -> bool:
 
 
 def differences(old: object, new: object, path: str) -> Iterator[str]:
-    """The paths at which two values differ, as deep as possible."""
+    """The deepest paths at which two values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             step = f".{key}" if key.isidentifier() else f'["{key}"]'
@@ -94,6 +95,6 @@ def differences(old: object, new: object, path: str) -> Iterator[str]:
 
 
 def content(live: Object) -> Object:
-    """What a user can set of an object: without the server's own bookkeeping and status."""
+    """The part of an object that a user can set: no status, no metadata of the server's own."""
     metadata = {key: value for key, value in live["metadata"].items() if key not in _SERVER_METADATA}
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}

@@ -1,6 +1,6 @@
-"""From a kubeconfig, or from inside a pod, to a Cluster.
+"""Makes a Cluster from a kubeconfig, or from a pod's service account.
 
-The only module that imports `kubernetes`, and in functions only: the import takes a quarter of a second.
+Only this module imports `kubernetes`, and only in functions: the import takes a quarter of a second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_KUBECONFIG = (
 
 
 def connect(context: str | None = None, namespace: str | None = None) -> Cluster:
-    """The cluster of ``context`` (default: the current one), or of the pod that this runs in. Sends nothing yet."""
+    """The cluster of ``context`` (default: the current one), or of the pod that runs k8sel. Sends nothing yet."""
     files = _kubeconfig_files()
     if any(path.is_file() for path in files):
         return _from_kubeconfig(os.pathsep.join(map(str, files)), context, namespace)
@@ -41,7 +41,7 @@ def _kubeconfig_files() -> list[Path]:
 def _from_kubeconfig(files: str, context: str | None, namespace: str | None) -> Cluster:
     config = _loader()
     configuration = _configuration()
-    configuration.host = ""  # the loader leaves its default, localhost, where the kubeconfig names no server
+    configuration.host = ""  # else the loader keeps its default, localhost, if the kubeconfig names no server
     with _Readable(files):
         contexts, current = config.list_kube_config_contexts(config_file=files)
         chosen = _choose(contexts, context or current["name"], files)
@@ -69,8 +69,7 @@ def _from_pod(namespace: str | None) -> Cluster:
         config.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise ClusterError(
-            f"inside a pod, but its service account is not mounted ({error}). "
-            "Set automountServiceAccountToken, or KUBECONFIG"
+            f"this pod has no mounted service account ({error}). Set automountServiceAccountToken, or KUBECONFIG"
         ) from error
     mounted = _POD_NAMESPACE.read_text().strip() if _POD_NAMESPACE.is_file() else "default"
     return _cluster(configuration, "in-cluster", namespace or mounted)
@@ -89,11 +88,11 @@ def _configuration() -> Any:  # noqa: ANN401 - the generated client has no types
 
 
 def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # noqa: ANN401
-    """TLS, proxies and credentials are the official client's; the requests are ours, on its connection pool."""
+    """Takes TLS, proxies and credentials from the official client. k8sel sends requests on its connection pool."""
     from kubernetes.client.rest import RESTClientObject
 
     if not configuration.verify_ssl:
-        urllib3.disable_warnings(InsecureRequestWarning)  # the kubeconfig says so; kubectl does not repeat it either
+        urllib3.disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it; kubectl does not warn either
     return Cluster(
         host=configuration.host.rstrip("/"),
         context=context,
@@ -104,15 +103,15 @@ def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # no
 
 
 def _headers(configuration: Any) -> dict[str, str]:  # noqa: ANN401
-    """`auth_settings` renews what has expired; a file or a plugin that holds a token may end it with a line end."""
+    """The headers that log in. `auth_settings` renews expired tokens; a token from a file may end with a newline."""
     settings = configuration.auth_settings().values()
     return {each["key"]: each["value"].rstrip() for each in settings if each["in"] == "header" and each["value"]}
 
 
 class _Readable:
-    """Turns what the loader raises on a bad kubeconfig into one clear error.
+    """Turns the loader's errors on a bad kubeconfig into one clear error.
 
-    The loader's own messages are never passed on: they can hold a whole user entry, its token included
+    It never prints the loader's own messages: they can contain a whole user entry with its token
     (ConfigNode's name in kubernetes/config/kube_config.py is the entry's text).
     """
 
@@ -131,7 +130,7 @@ class _Readable:
 def _complaint(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     if isinstance(error, yaml.YAMLError) and mark is not None:
-        return f"no YAML at line {mark.line + 1}, column {mark.column + 1}"
+        return f"invalid YAML at line {mark.line + 1}, column {mark.column + 1}"
     if isinstance(error, OSError):
         return f"{error.strerror}"
     return "a cluster, user or context is missing or incomplete. `kubectl config view` shows it without secrets"

@@ -1,4 +1,4 @@
-"""Takes a job off the cluster, with everything that came with it."""
+"""Deletes a job and its ConfigMaps from the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Propagation = Literal["Foreground", "Background"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deleted:
-    """One object that is gone, or going."""
+    """One object that the server has deleted or is deleting."""
 
     kind: str
     name: str
@@ -25,10 +25,10 @@ class Deleted:
 def delete(
     cluster: Cluster, ref: JobRef, *, propagation: Propagation = "Background", missing_ok: bool = False
 ) -> tuple[Deleted, ...]:
-    """Deletes the job and its ConfigMaps; what was deleted, () when there was nothing and ``missing_ok``."""
+    """Deletes the job and its ConfigMaps. Returns the deleted objects; () if ``missing_ok`` and none exist."""
     job = find_job(cluster, ref)
     try:
-        parts = _parts(cluster, ref)  # before the job goes: the garbage collector may be quicker than we are
+        parts = _parts(cluster, ref)  # before the job: the garbage collector may delete them first
         gone = [_delete_job(cluster, job, propagation)] if job else []
         for part in parts:
             _delete(cluster, core_path("configmaps", part.namespace, part.name), "Background")
@@ -45,7 +45,7 @@ def _delete_job(cluster: Cluster, job: LiveJob, propagation: Propagation) -> Del
 
 
 def _parts(cluster: Cluster, ref: JobRef) -> list[Deleted]:
-    """The ConfigMaps that came with the job: those of an apply that broke off have no owner, and would stay."""
+    """The job's ConfigMaps. After an interrupted apply they have no owner, so the garbage collector keeps them."""
     namespace = ref.place(cluster)
     maps = request(cluster, "GET", core_path("configmaps", namespace), query=own_selector(ref.name)).object
     names = [each["metadata"]["name"] for each in maps.get("items") or ()]
@@ -57,5 +57,5 @@ def _delete(cluster: Cluster, path: str, propagation: Propagation) -> None:
     try:
         request(cluster, "DELETE", path, body=body)
     except Refused as refused:
-        if refused.code != 404:  # gone meanwhile: what was wanted
+        if refused.code != 404:  # 404: already deleted
             raise

@@ -1,4 +1,4 @@
-"""A job and its pods as they change: two watches, kept as one picture."""
+"""Follows a job and its pods: two watches update one picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from k8sel.cluster.watch import Change, watch
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import core_path, pod_selector
 
-_TICK_SECONDS = 1.0  # how often a clock can make a difference: a time-out, "no operator has taken it up"
+_TICK_SECONDS = 1.0  # the step of time limits: the time-out, and the wait for an operator
 _WARNINGS_SECONDS = 3.0
 
 Message = tuple[Literal["job", "pods"], Change] | Exception
@@ -26,7 +26,7 @@ Message = tuple[Literal["job", "pods"], Change] | Exception
 
 @dataclass(kw_only=True, slots=True)
 class Picture:
-    """What the watches have said so far."""
+    """The job and its pods as the watches last reported them."""
 
     cluster: Cluster
     job: LiveJob
@@ -38,7 +38,7 @@ class Picture:
     _warned: float = float("-inf")
 
     def update(self, seconds: float) -> None:
-        """Takes in what has changed; waits for it, but no longer than ``seconds``. Raises what ended a watch."""
+        """Takes in changes; waits at most ``seconds`` for the first. Raises the error that ended a watch."""
         try:
             self._take(self.inbox.get(timeout=max(seconds, 0)))
             while True:
@@ -47,7 +47,7 @@ class Picture:
             return
 
     def status(self) -> Status:
-        """The state of the job by this picture."""
+        """The job's state in this picture."""
         pods = list(self.pods.values())
         found = read(self.job, pods, self._warnings)
         if found.finished or (found.phase == "Running" and len(pods) >= self.job.size):
@@ -84,7 +84,7 @@ class Picture:
 
 @contextmanager
 def following(cluster: Cluster, ref: JobRef) -> Iterator[Picture]:
-    """The picture of a job, watched until the block ends."""
+    """The picture of a job. The watches stop at the end of the block."""
     job = get_job(cluster, ref)
     picture = Picture(cluster=cluster, job=job, pods={pod["metadata"]["uid"]: pod for pod in pods_of(cluster, job)})
     _start(picture, "job", job.kind.path(job.namespace), {"fieldSelector": f"metadata.name={job.name}"})
@@ -96,7 +96,7 @@ def following(cluster: Cluster, ref: JobRef) -> Iterator[Picture]:
 
 
 def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: dict[str, str]) -> None:
-    """A watch in a thread of its own, which dies with the process: a read that blocks never keeps Ctrl-C waiting."""
+    """Starts a watch in a daemon thread, so that a blocked read does not delay Ctrl-C."""
 
     def run() -> None:
         try:
@@ -104,7 +104,7 @@ def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: d
                 picture.inbox.put((source, change))
         except Refused as refused:
             picture.inbox.put(trouble.clearly(picture.cluster, refused))
-        except Exception as error:  # its own faults too: a watch that died unheard would look like a quiet cluster
+        except Exception as error:  # any fault: a watch that ends in silence looks like a cluster without changes
             picture.inbox.put(error)
 
     threading.Thread(target=run, name=f"k8sel-watch-{source}", daemon=True).start()
@@ -112,7 +112,7 @@ def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: d
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How waiting for a job ended, and the job's last state."""
+    """The result of waiting for a job, and the job's last state."""
 
     result: Literal["succeeded", "failed", "timeout"]
     status: Status
@@ -125,7 +125,7 @@ def wait(
     timeout: float | None = None,
     on_change: Callable[[Status], None] = lambda _: None,
 ) -> Outcome:
-    """Waits until the job has ended, or ``timeout`` seconds; ``on_change`` gets each new state, the first at once."""
+    """Waits for the job's end, at most ``timeout`` seconds. ``on_change`` gets each new state, the first at once."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     last: Status | None = None
     with following(cluster, ref) as picture:
@@ -139,14 +139,14 @@ def wait(
             if now.finished:
                 return Outcome(result="succeeded" if now.phase == "Succeeded" else "failed", status=now)
             if picture.deleted:
-                raise ClusterError(f"{now.kind} {now.name} was deleted while it was waited for")
+                raise ClusterError(f"{now.kind} {now.name} was deleted while k8sel waited for it")
             if time.monotonic() >= deadline:
                 return Outcome(result="timeout", status=now)
             picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
 
 
 def _last_look(picture: Picture, now: Status, last: Status | None) -> Status:
-    """The pods' watch may be behind the job's; and pods that were cleaned up are remembered by what they said."""
+    """Reads the pods once more: their watch may be behind the job's. Keeps the failure of pods that are deleted."""
     try:
         fresh = read(picture.job, pods_of(picture.cluster, picture.job))
     except ClusterError:

@@ -1,4 +1,4 @@
-"""Finding a job by its name, of whichever kind it is."""
+"""Finds a job by its name, among all kinds of job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from k8sel.facts.kinds import JOB_KINDS, JobKind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRef:
-    """Which job is meant; without a kind, any that k8sel makes, without a namespace, the cluster's."""
+    """The name of a job. Without a kind, any kind that k8sel makes; without a namespace, the cluster's."""
 
     name: str
     namespace: str | None = None
@@ -26,35 +26,35 @@ class JobRef:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveJob:
-    """A job as the cluster has it."""
+    """A job on the cluster."""
 
     kind: JobKind
     object: Object
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The job's name."""
         return str(self.object["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """Where it lives."""
+        """The job's namespace."""
         return str(self.object["metadata"]["namespace"])
 
     @property
     def uid(self) -> str:
-        """Which one of this name it is: another job may follow it."""
+        """The job's uid: a later job may have the same name."""
         return str(self.object["metadata"]["uid"])
 
     @property
     def size(self) -> int:
-        """How many pods it has when all are there."""
+        """The number of pods of the complete job."""
         specs = self.object["spec"].get(self.kind.replica_specs) or {}
         return sum(replica.get("replicas", 1) for replica in specs.values())
 
 
 def get_job(cluster: Cluster, ref: JobRef) -> LiveJob:
-    """The job that ``ref`` means; an error when there is none."""
+    """The job that ``ref`` names. Raises ClusterError if there is none."""
     found = find_job(cluster, ref)
     if found is None:
         raise not_found(cluster, ref)
@@ -62,18 +62,20 @@ def get_job(cluster: Cluster, ref: JobRef) -> LiveJob:
 
 
 def find_job(cluster: Cluster, ref: JobRef) -> LiveJob | None:
-    """The job that ``ref`` means; None when there is none."""
+    """The job that ``ref`` names, or None."""
     found, hidden = _look(cluster, ref)
     if len(found) > 1:
         kinds = " and ".join(each.kind.kind for each in found)
-        raise ClusterError(f"{ref.place(cluster)} has {kinds} named {ref.name}. Say which: --kind {found[0].kind.kind}")
+        raise ClusterError(
+            f"namespace {ref.place(cluster)} has {kinds} {ref.name}. Choose: --kind {found[0].kind.kind}"
+        )
     if not found and hidden:
         raise hidden[0]
     return found[0] if found else None
 
 
 def variable(cluster: Cluster, ref: JobRef, name: str) -> str | None:
-    """The value that the job's containers are started with; None where none of them has it."""
+    """The value of a variable in the job's containers; None if no container sets it."""
     job = get_job(cluster, ref)
     replicas = (job.object["spec"].get(job.kind.replica_specs) or {}).values()
     containers = (each for replica in replicas for each in replica["template"]["spec"]["containers"])
@@ -82,7 +84,7 @@ def variable(cluster: Cluster, ref: JobRef, name: str) -> str | None:
 
 
 def not_found(cluster: Cluster, ref: JobRef) -> ClusterError:
-    """That there is no such job, and how to see which there are; or that there cannot be any."""
+    """The error for a missing job, with the command that lists jobs; or for kinds that the cluster lacks."""
     missing = [trouble.missing_kind(cluster, kind) for kind in _kinds(ref)]
     if missing[0] and all(missing):
         return missing[0]
@@ -95,9 +97,9 @@ def not_found(cluster: Cluster, ref: JobRef) -> ClusterError:
 
 
 def _look(cluster: Cluster, ref: JobRef) -> tuple[list[LiveJob], list[ClusterError]]:
-    """What was found, and why some kinds could not be asked for: an error only if no other kind has the job.
+    """The jobs of this name, and the errors of the kinds that could not be read.
 
-    A kind that the cluster lacks is no error when it is one of several: it cannot be the one.
+    The caller raises such an error only if no other kind has the job. A kind that the cluster lacks has no job.
     """
     found, hidden = [], []
     for kind in _kinds(ref):

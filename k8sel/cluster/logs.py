@@ -1,4 +1,4 @@
-"""The logs of all pods of a job, line by line as they come, complete also over restarts and broken connections."""
+"""Reads the logs of all pods of a job, line by line. Loses no line at restarts and broken connections."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, line
 from k8sel.cluster.status import Status, pods_of
 from k8sel.facts.kinds import core_path
 
-_SILENCE_SECONDS = 120  # then the stream is opened again where it was: a dead connection looks like a quiet program
+_SILENCE_SECONDS = 120  # then the reader opens the stream again: a dead connection looks like a silent program
 _RETRY_SECONDS = 0.5
-_GIVE_UP_SECONDS = 60  # the API server, or the node, does not come back
-_AFTER_END_SECONDS = 5  # a pod that outlives its job (an MPI worker's sshd) is not waited for, once it is quiet
-_BACKLOG = 10_000  # lines: a slow terminal slows the reading down, and memory stays small
+_GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
+_AFTER_END_SECONDS = 5  # of silence, after which a pod that outlives its job (an MPI worker's sshd) is ignored
+_BACKLOG = 10_000  # lines: a slow terminal slows the readers, and memory stays small
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogLine:
-    """One line that a node printed."""
+    """One line of a node's log."""
 
     node: str  # as in the plan
     pod: str
@@ -39,11 +39,11 @@ OnChange = Callable[[Status], None]
 def logs(
     cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine, on_change: OnChange = lambda _: None
 ) -> None:
-    """Every pod's lines, to ``on_line``, always from the calling thread.
+    """Passes every pod's lines to ``on_line``, in the calling thread.
 
-    With ``follow`` until the job has ended and its last line is out; pods that do not run yet are waited for, and
-    ``on_change`` gets each new state, which says why. Without, what there is now, node by node, a restarted container's
-    previous lines first.
+    With ``follow`` it reads until the job has ended and its last line is out. It waits for pods that do not run yet;
+    ``on_change`` gets each new state with its reason. Without ``follow`` it reads the present logs, node by node; for
+    a restarted container, the previous lines first.
     """
     if follow:
         _Follower(cluster, on_line, on_change).run(ref)
@@ -55,7 +55,7 @@ def logs(
 
 
 def _now(cluster: Cluster, job: LiveJob, pod: Object) -> Iterator[str]:
-    """What the log holds; nothing for a pod that has not started."""
+    """The present lines of a pod's log; none for a pod that has not started."""
     if not started(pod, job.kind):
         return
     query = {"container": main_container(pod, job.kind)}
@@ -70,7 +70,7 @@ def _read(cluster: Cluster, pod: Object, query: dict[str, str]) -> Iterator[str]
             for line in each:
                 yield line.decode(errors="replace")
     except Refused as refused:
-        if refused.code not in (400, 404):  # no such log, or none any more
+        if refused.code not in (400, 404):  # these mean: no log yet, or no longer
             raise trouble.clearly(cluster, refused) from refused
 
 
@@ -83,7 +83,7 @@ def _line(pod: Object, job: LiveJob, text: str) -> LogLine:
 
 
 class _Follower:
-    """Starts a reader for each pod as it appears, and hands on what they read."""
+    """Starts a reader for each new pod, and passes on the lines of all readers."""
 
     def __init__(self, cluster: Cluster, on_line: OnLine, on_change: OnChange) -> None:
         self.cluster = cluster
@@ -92,7 +92,7 @@ class _Follower:
         self.status: Status | None = None
         self.lines: queue.Queue[LogLine | Exception] = queue.Queue(maxsize=_BACKLOG)
         self.readers: dict[str, threading.Thread] = {}
-        self.last = time.monotonic()  # when a line came
+        self.last = time.monotonic()  # the time of the last line
         self.ended = False
 
     def run(self, ref: JobRef) -> None:
@@ -112,10 +112,10 @@ class _Follower:
         return now
 
     def _all_pods(self, picture: Picture) -> bool:
-        """A last look, since the pods' watch may be behind the job's."""
+        """Lists the pods once more: their watch may be behind the job's. Returns False if the server is away."""
         try:
             picture.pods |= {pod["metadata"]["uid"]: pod for pod in pods_of(self.cluster, picture.job)}
-        except Unreachable:  # the watches know how long to wait for a server, and say so
+        except Unreachable:  # the watches decide how long to wait for a server
             return False
         return True
 
@@ -128,7 +128,7 @@ class _Follower:
                 thread.start()
 
     def _hand_on(self) -> None:
-        """All lines that are there; waits a moment for the first."""
+        """Passes on all lines in the queue; waits a moment for the first."""
         try:
             message = self.lines.get(timeout=0.1)
             for _ in range(_BACKLOG):
@@ -145,7 +145,7 @@ class _Follower:
         self.on_line(message)
 
     def _over(self, picture: Picture) -> bool:
-        """The job has ended, and so has every reader; or what still runs has nothing to say."""
+        """Reports if following may stop: the job and all readers have finished, or the other pods are silent."""
         if not (picture.deleted or self._look(picture).finished):
             self.last = time.monotonic()
             return False
@@ -156,15 +156,15 @@ class _Follower:
         late = [pod for uid, pod in picture.pods.items() if uid not in self.readers and started(pod, picture.job.kind)]
         if not alive and not late and self.lines.empty():
             return True
-        unread = any(uid in alive and ended(pod) for uid, pod in picture.pods.items())  # its lines are there, and come
+        unread = any(uid in alive and ended(pod) for uid, pod in picture.pods.items())  # the rest of its log will come
         return not unread and time.monotonic() - self.last > _AFTER_END_SECONDS
 
 
 class _Reader:
-    """Reads one pod's log to its end, over restarts of the container and of the connection.
+    """Reads one pod's log to its end. It goes on after a restart of the container or a broken connection.
 
-    Each line comes with its time stamp (RFC 3339 with nine digits, so text order is time order). A stream that is
-    opened again starts at the last one's second, and what was read already is skipped.
+    Each line has a time stamp (RFC 3339 with nine digits, so text order is time order). A new stream starts at the
+    second of the last line, and the reader skips the lines that it already has.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class _Reader:
         self.same = 0  # lines with that stamp
 
     def run(self) -> None:
-        """Hands on its own faults too: a reader that died unheard would look like a quiet program."""
+        """Passes on any fault: a reader that ends in silence looks like a program without output."""
         try:
             self._read()
         except Exception as fault:
@@ -222,13 +222,13 @@ class _Reader:
         self.out.put(_line(self.pod, self.job, text.decode(errors="replace")))
 
     def _ended(self) -> bool:
-        """Whether this pod will write no more: a stream also ends when a container is restarted, or a log rotated."""
+        """Reports if this pod has ended. A stream also ends at a container's restart or a log's rotation."""
         pod = find(self.cluster, core_path("pods", self.job.namespace, self.pod["metadata"]["name"]))
         return pod is None or pod["metadata"]["uid"] != self.pod["metadata"]["uid"] or ended(pod)
 
     @staticmethod
     def _hopeless(error: Unreachable | Refused) -> bool:
-        """Gone with its pod, or not allowed. 400 is a container that waits to be started again."""
+        """Reports if a retry is useless: the pod is deleted, or the user has no right. 400: the container restarts."""
         return isinstance(error, Refused) and error.code in (401, 403, 404)
 
     def _report(self, error: Unreachable | Refused) -> None:

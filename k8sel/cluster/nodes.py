@@ -1,20 +1,20 @@
-"""How many devices the cluster's nodes have. Decides nothing."""
+"""Counts the devices of the cluster's nodes. Makes no decision."""
 
 from __future__ import annotations
 
 from k8sel.cluster.rest import Cluster, Object, Unreachable, request
 from k8sel.errors import ClusterError
 
-_PAGE = 500  # nodes: a large cluster's list is long
+_PAGE = 500  # nodes per request: a large cluster's list is long
 
 
 def sizes(cluster: Cluster, resource_name: str) -> list[int] | None:
-    """The allocatable number of each node that takes pods and has the resource; None where nodes may not be listed."""
+    """The allocatable devices of each schedulable node that has any; None if the user may not list nodes."""
     try:
         return [size for node in _nodes(cluster) if (size := _size(node, resource_name))]
     except Unreachable:
         raise
-    except ClusterError:  # nodes are cluster-wide: many may not list them, and this only advises
+    except ClusterError:  # nodes are cluster-wide: many users may not list them, and the result is only advice
         return None
 
 
@@ -31,7 +31,7 @@ def _nodes(cluster: Cluster) -> list[Object]:
 
 
 def _size(node: Object, resource_name: str) -> int:
-    """0 for a node that is closed to new pods."""
+    """The node's allocatable devices; 0 if the node is unschedulable."""
     if node.get("spec", {}).get("unschedulable"):
         return 0
     return int(node.get("status", {}).get("allocatable", {}).get(resource_name, 0))

@@ -1,4 +1,4 @@
-"""One object of a cluster by kind and name, whoever made it."""
+"""Reads one object of a cluster by kind and name, with any creator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAMED = re.compile(rf"({'|'.join((*_JOBS, *_OTHERS))})s?(?:\.[a-z0-9.]+)?/([a-z
 
 
 def named(text: str) -> tuple[str, str] | None:
-    """The kind and the name in `pytorchjob/NAME`; None for another text."""
+    """The kind and the name in `pytorchjob/NAME`; None for any other text."""
     match = _NAMED.fullmatch(text)
     return (match[1].lower(), match[2]) if match else None
 
 
 def read(cluster: Cluster, kind: str, name: str) -> Object:
-    """The object that ``named`` found. Raises ClusterError where there is none."""
+    """The object of this kind and name. Raises ClusterError if there is none."""
     if kind in _JOBS:
         return get_job(cluster, JobRef(name=name, kind=_JOBS[kind])).object
     try:

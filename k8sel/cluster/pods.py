@@ -1,4 +1,4 @@
-"""What a pod's own record says of it: pure, from the API's JSON to a PodStatus."""
+"""Turns the API's JSON of a pod into a PodStatus. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ROLE = "training.kubeflow.org/job-role"
 _REPLICA = "training.kubeflow.org/replica-type"
 _INDEX = "training.kubeflow.org/replica-index"
 _ORDER = ("launcher", "master", "worker")
-# runc's words, as containerd passes them on: exec: "nope": executable file not found in $PATH: unknown
+# runc's message, as containerd reports it: exec: "nope": executable file not found in $PATH: unknown
 _NOT_STARTED = re.compile(r'(?:exec: "(?P<file>[^"]*)"|(?:stat|exec) (?P<path>/\S+)): (?P<why>[^:]+)')
-_NO_PYTHON = "k8sel's entrypoint needs python3 in the image; or build it in and say entrypoint.mode: image"
+_NO_PYTHON = "Use an image with python3, or build the entrypoint into the image and set entrypoint.mode: image"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """How a container ended badly: what `kubectl describe` would show, in one line."""
+    """The failure of a container: the facts that `kubectl describe` shows."""
 
     pod: str
     node: str
@@ -37,19 +37,19 @@ class PodStatus:
     """One pod of a job."""
 
     name: str
-    node: str  # the name that the plan gives this node; the pod's, without what an operator appended
+    node: str  # the node's name in the plan: the pod's name without an operator's suffix
     role: str  # launcher, master or worker
-    host: str  # the cluster's node that it runs on; "" before it is placed
+    host: str  # the cluster's node that runs the pod; "" before it is scheduled
     phase: str
     ready: bool
     restarts: int
-    reason: str  # why it is not running, or how it ended; "" when there is nothing to say
+    reason: str  # why it does not run, or how it ended; "" if there is no reason
     message: str
     failure: Failure | None
 
 
 def pod_status(pod: Object, kind: JobKind, job: str) -> PodStatus:
-    """The record of one pod, read."""
+    """The status of one pod."""
     status, main = pod.get("status", {}), main_status(pod, kind)
     failure = _failure(pod, kind, job)
     reason, message = (failure.reason, failure.message) if failure else _waiting(pod)
@@ -68,7 +68,7 @@ def pod_status(pod: Object, kind: JobKind, job: str) -> PodStatus:
 
 
 def in_order(pod: Object) -> tuple[int, int, str, str]:
-    """Sorts pods as a person lists them: launcher, master, workers by their index; of several tries the first first."""
+    """The key that sorts pods: launcher, master, workers by index; attempts by their age."""
     labels = pod["metadata"].get("labels", {})
     place = _ORDER.index(role(pod)) if role(pod) in _ORDER else len(_ORDER)
     created = pod["metadata"].get("creationTimestamp") or ""
@@ -76,13 +76,13 @@ def in_order(pod: Object) -> tuple[int, int, str, str]:
 
 
 def role(pod: Object) -> str:
-    """What the pod is in its job. The training-operator labels job-role on a master alone."""
+    """The pod's role in its job. The training-operator sets the label job-role only on a master."""
     labels = pod["metadata"].get("labels", {})
     return str(labels.get(_REPLICA) or labels.get(_ROLE) or "").lower()
 
 
 def node_name(pod: Object, job: str) -> str:
-    """The pod's name; the launcher's without the suffix that its Job gave it."""
+    """The pod's name. The launcher's has no suffix here: its Job adds one."""
     return f"{job}-launcher" if role(pod) == "launcher" else str(pod["metadata"]["name"])
 
 
@@ -93,25 +93,25 @@ def main_container(pod: Object, kind: JobKind) -> str:
 
 
 def main_status(pod: Object, kind: JobKind) -> Mapping[str, Any]:
-    """The record of the container that computes; {} before the kubelet has one."""
+    """The status of the container that computes; {} before the kubelet reports one."""
     wanted = main_container(pod, kind)
     statuses = pod.get("status", {}).get("containerStatuses", [])
     return next((each for each in statuses if each["name"] == wanted), {})
 
 
 def started(pod: Object, kind: JobKind) -> bool:
-    """Whether there can be a log yet."""
+    """Reports if the pod can have a log: its main container runs or has ended."""
     main = main_status(pod, kind)
     return any(main.get(when, {}).get(state) for when in ("state", "lastState") for state in ("running", "terminated"))
 
 
 def ended(pod: Object) -> bool:
-    """Whether no container of it will run again."""
+    """Reports if the pod is over: none of its containers will run again."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _failure(pod: Object, kind: JobKind, job: str) -> Failure | None:
-    """The first container that ended with another status than 0, or the pod's own end (evicted, deadline)."""
+    """The failure of the first container with a non-zero exit status, or of the pod itself (evicted, deadline)."""
     ends = sorted(_bad_ends(pod), key=lambda end: end.get("finishedAt") or "")
     status, name, node = pod.get("status", {}), pod["metadata"]["name"], node_name(pod, job)
     if ends:
@@ -128,7 +128,7 @@ def _failure(pod: Object, kind: JobKind, job: str) -> Failure | None:
 
 
 def _bad_ends(pod: Object) -> Iterator[Mapping[str, Any]]:
-    """Ends of containers that failed: of this start, or, when it waits to be started again, of the last one."""
+    """The failures of containers: of the present run, or of the last run of a container that waits to restart."""
     status = pod.get("status", {})
     for each in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
         state = each.get("state", {})
@@ -138,7 +138,7 @@ def _bad_ends(pod: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def _ending(end: Mapping[str, Any]) -> tuple[str, str]:
-    """Reason and message, in words that say what to do."""
+    """Reason and message, with the next step where it is known."""
     reason, message = end.get("reason") or "Error", (end.get("message") or "").strip()
     if reason == "OOMKilled":
         return reason, message or "out of memory: raise spec.resources.memory (spec.sharedMemory counts as memory)"
@@ -157,7 +157,7 @@ def _not_started(message: str) -> str:
 
 
 def _torch_error(message: str) -> str:
-    """torch's error file is JSON: {"message": {"message": "RuntimeError: ..."}}. Anything else is itself."""
+    """The error in torch's error file, {"message": {"message": "RuntimeError: ..."}}; else ``message`` itself."""
     try:
         inner = json.loads(message)["message"]
     except (ValueError, KeyError, TypeError):
@@ -166,7 +166,7 @@ def _torch_error(message: str) -> str:
 
 
 def _waiting(pod: Object) -> tuple[str, str]:
-    """Why a pod does not run yet: the kubelet's reason, else the scheduler's."""
+    """The reason and message of a pod that does not run yet: the kubelet's, else the scheduler's."""
     status = pod.get("status", {})
     for each in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
         waiting = each.get("state", {}).get("waiting", {})

@@ -1,6 +1,6 @@
-"""Which field a ValidatingAdmissionPolicy's CEL expression speaks of: its denials carry no field. Pure.
+"""Finds the fields in a ValidatingAdmissionPolicy's CEL expressions: its denials name no field. Pure.
 
-Not a CEL interpreter: it follows `object.a.b[0].c` through macros and variables, and that is all a place needs.
+This is no CEL interpreter: it follows `object.a.b[0].c` through macros and variables, which is enough to find a field.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _FAILED = "failed expression: "
 
 
 def denial(message: str) -> tuple[str, str] | None:
-    """The policy's name and its own words, when ``message`` is a policy's denial."""
+    """The policy's name and its message, if ``message`` is a policy's denial; else None."""
     match = _DENIED_BY.search(message)
     return (match[1], match[2]) if match else None
 
 
 def paths(policy: Mapping[str, Any] | None, words: str) -> list[str]:
-    """The manifest paths that the failed validation of ``policy`` looks at, by what the denial says."""
-    if words.startswith(_FAILED):  # the expression itself, where the policy has no message
+    """The manifest paths in the failed validation of ``policy``; ``words`` is the denial's message."""
+    if words.startswith(_FAILED):  # a policy without a message: the denial quotes the expression
         return list(paths_in(words.removeprefix(_FAILED), _variables(policy)))
     if policy is None:
         return []
@@ -33,14 +33,14 @@ def paths(policy: Mapping[str, Any] | None, words: str) -> list[str]:
 
 
 def _failed(validations: list[dict[str, Any]], words: str) -> list[str]:
-    """The validation with these words; where an expression made the words, all that it can have been."""
-    said = [each for each in validations if each.get("message") == words]
+    """The expressions with this message; if an expression makes the message, all candidates."""
+    exact = [each for each in validations if each.get("message") == words]
     made = [each for each in validations if each.get("messageExpression")]
-    return [each["expression"] for each in said or made or validations]
+    return [each["expression"] for each in exact or made or validations]
 
 
 def _variables(policy: Mapping[str, Any] | None) -> dict[str, str]:
-    """``variables.x`` as the path that it stands for."""
+    """Each ``variables.x`` of the policy, with the path that it stands for."""
     found: dict[str, str] = {}
     for variable in (policy or {}).get("spec", {}).get("variables", []):
         last = max(paths_in(variable["expression"], found), key=len, default="")
@@ -50,7 +50,7 @@ def _variables(policy: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def paths_in(expression: str, variables: Mapping[str, str] | None = None) -> Iterable[str]:
-    """Each ``spec...`` or ``metadata...`` in an expression, with the variables of macros put back."""
+    """Each ``spec...`` or ``metadata...`` path in an expression, with the variables of macros resolved."""
     roots = {"object": "", **(variables or {})}
     for match in _CHAIN.finditer(expression):
         root, rest = match[1], re.sub(r"\s|\?", "", match[2])
@@ -62,5 +62,5 @@ def paths_in(expression: str, variables: Mapping[str, str] | None = None) -> Ite
             if method in _MACROS and call[1]:
                 roots[call[1]] = f"{roots[root]}{rest}[*]"
         path = f"{roots[root]}{rest}".removeprefix(".")
-        if path and (rest or root.startswith("variables.")):  # a bare name is where a macro declares it
+        if path and (rest or root.startswith("variables.")):  # a bare name is a macro's declaration
             yield path

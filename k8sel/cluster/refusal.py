@@ -1,4 +1,4 @@
-"""What the server refused, as problems of the job file: word for word, at the field that made it."""
+"""Turns a server's refusal into problems of the job file: the server's own message, at the job file's field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {
     "Forbidden": Kind.FORBIDDEN,
     "Duplicate value": Kind.DUPLICATE,
 }
-# A field.Error as text: `spec.a[b].c: Required value: words`
+# A field.Error as text: `spec.a[b].c: Required value: message`
 _FIELD_ERROR = re.compile(
     r"((?:spec|metadata)(?:\.\w+|\[[^\]]*\])*): "
     r"(Required value|Unsupported value|Forbidden|Duplicate value|Invalid value|Too long|Too many|Internal error)"
@@ -38,7 +38,7 @@ _NO_SUCH_FIELD = "field not declared in schema"
 
 
 class Refusal(ClusterError):
-    """The server refused an object; each problem says why, at the job file's field where one is known."""
+    """The server's refusal of an object: each problem has a reason and, where known, the job file's field."""
 
     def __init__(self, heading: str, problems: Iterable[Problem], note: str = "") -> None:
         self.heading = heading
@@ -47,34 +47,34 @@ class Refusal(ClusterError):
         super().__init__("\n".join(text for text in (heading, *map(str, self.problems), note) if text))
 
     def located(self, locate: Callable[[FieldPath], Location]) -> Refusal:
-        """The same with each field's place in the job file; a problem without a field gets the name's."""
+        """A copy with each field's line in the job file; a problem without a field gets the line of the name."""
         placed = [replace(each, location=locate(each.path or ("metadata", "name"))) for each in self.problems]
         return Refusal(self.heading, placed, self.note)
 
     def with_note(self, note: str) -> Refusal:
-        """The same with one more line at the end."""
+        """A copy with one more line at the end."""
         return Refusal(self.heading, self.problems, f"{self.note}\n{note}".strip())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
-    """What was sent when the server refused: the manifest, and the job file's own data."""
+    """The manifest that the server refused, and the job file's data."""
 
     manifest: Object
     job: Mapping[str, Any] | None
 
     def field(self, path: str) -> FieldPath:
-        """The job file's field; () where none made this."""
+        """The job file's field for a manifest path; () if no field made it."""
         return to_field(path, manifest=self.manifest, job=self.job) or ()
 
     @property
     def name(self) -> str:
-        """Kind and name, as a person says it."""
+        """Kind and name, for messages."""
         return f"{self.manifest['kind']} {self.manifest['metadata']['name']}"
 
 
 def explain(cluster: Cluster, refused: Refused, sent: Sent) -> Refusal:
-    """The refusal of one object."""
+    """Explains the refusal of one object."""
     problems = _conflicts(refused, sent) or _typed(refused, sent) or _denied(cluster, refused, sent)
     problems = problems or _causes(refused, sent) or _words(refused.server_message, sent)
     return Refusal(f"{cluster.host} refused {sent.name}:", problems)
@@ -86,7 +86,7 @@ def _conflicts(refused: Refused, sent: Sent) -> list[Problem]:
             kind=Kind.FORBIDDEN,
             path=sent.field(cause.get("field", "")),
             message=f"{cause['message']}: {cause.get('field', '').lstrip('.')}",
-            hint="--force-conflicts overwrites what was set there, or put the other value into the file",
+            hint="overwrite the value with --force-conflicts, or put the cluster's value into the file",
         )
         for cause in refused.causes
         if cause.get("reason") == "FieldManagerConflict"
@@ -94,7 +94,7 @@ def _conflicts(refused: Refused, sent: Sent) -> list[Problem]:
 
 
 def _typed(refused: Refused, sent: Sent) -> list[Problem]:
-    """A field that the cluster's CRD does not have, or has with another type: status 500, and all is in the text."""
+    """Problems with fields that the cluster's CRD lacks or types differently: status 500, with paths in the text."""
     text, found = _TYPED_FRAME.subn("", refused.server_message)
     if not found:
         return []
@@ -103,16 +103,16 @@ def _typed(refused: Refused, sent: Sent) -> list[Problem]:
             kind=Kind.UNKNOWN if _NO_SUCH_FIELD in match["words"] else Kind.INVALID,
             path=sent.field(match["path"]),
             message=f"{match['path'].lstrip('.')}: {match['words']}",
-            hint="is the operator's CRD older than the field?" if _NO_SUCH_FIELD in match["words"] else "",
+            hint="update the operator: its CRD may be older than the field" if _NO_SUCH_FIELD in match["words"] else "",
         )
         for match in _TYPED.finditer(text)
     ]
 
 
 def _denied(cluster: Cluster, refused: Refused, sent: Sent) -> list[Problem]:
-    """A ValidatingAdmissionPolicy's denial names no field, so the policy is read, where that is allowed."""
-    said = [cause.get("message", "") for cause in refused.causes] or [refused.server_message]
-    return [_denial(cluster, text, *found, sent) for text in said if (found := policy.denial(text))]
+    """A ValidatingAdmissionPolicy's denials. They name no field, so k8sel reads the policy if it may."""
+    texts = [cause.get("message", "") for cause in refused.causes] or [refused.server_message]
+    return [_denial(cluster, text, *found, sent) for text in texts if (found := policy.denial(text))]
 
 
 def _denial(cluster: Cluster, text: str, name: str, words: str, sent: Sent) -> Problem:
@@ -123,12 +123,12 @@ def _denial(cluster: Cluster, text: str, name: str, words: str, sent: Sent) -> P
 def _policy(cluster: Cluster, name: str) -> Object | None:
     try:
         return find(cluster, _POLICIES + name)
-    except ClusterError:  # reading policies is a right that few have; the words are enough then
+    except ClusterError:  # few users may read policies; the message is enough then
         return None
 
 
 def _causes(refused: Refused, sent: Sent) -> list[Problem]:
-    """What validation says. `<nil>` is the server's note that it stopped there, no problem of its own."""
+    """The server's validation errors. `<nil>` only notes that validation stopped; it is no problem of its own."""
     return [
         Problem(
             kind=_KINDS.get(cause.get("reason", ""), Kind.INVALID),
@@ -141,14 +141,14 @@ def _causes(refused: Refused, sent: Sent) -> list[Problem]:
 
 
 def _with_path(cause: Object, sent: Sent) -> str:
-    """The manifest's path is said where the job file's field says it differently."""
+    """The cause's message, with the manifest's path in front if it differs from the job file's field."""
     path = cause.get("field", "")
     same = ".".join(str(part) for part in sent.field(path)) == path
     return cause["message"] if same or not path else f"{path}: {cause['message']}"
 
 
 def _words(message: str, sent: Sent) -> list[Problem]:
-    """An answer in prose, such as a webhook's: one problem for each field error in it."""
+    """The problems in an answer of plain text, such as a webhook's: one for each field error."""
     errors = list(_FIELD_ERROR.finditer(message))
     if len(errors) <= 1:
         mentioned = errors[0][1] if errors else next(iter(_MENTIONED.findall(message)), "")

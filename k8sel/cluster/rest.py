@@ -1,4 +1,4 @@
-"""One request to the API server, and what its refusals say. Plain dicts in and out; knows no kind of object."""
+"""Sends one request to the API server, and explains its failures. Takes and returns plain dicts of any kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONNECT_SECONDS = 10
 _GET_SECONDS = 15
 _WRITE_SECONDS = 45  # longer than an admission webhook may take (30 s)
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML; older servers know no apply-patch+json
-# Overload is waited out, as long as the server says; nothing else is repeated by the pool.
+# The pool repeats a request only after 429 (overload), and waits as long as the server asks.
 _RETRIES = urllib3.Retry(
     total=None,
     connect=0,
@@ -43,14 +43,14 @@ _RETRIES = urllib3.Retry(
     allowed_methods=None,
     raise_on_status=False,
 )
-_READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a connection that breaks is no reason to give up a job that is followed
+_READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a broken connection must not end the following of a job
 _UNSENDABLE = (
     "{host}: the token of context {context} has a control character or a letter outside ASCII, and no HTTP header can "
-    "carry it. Write the token anew in the kubeconfig, or log in again"
+    "carry it. Replace the token in the kubeconfig, or log in again"
 )
 
 _REASONS: Mapping[type[BaseException], str] = {
-    NameResolutionError: "this host name is not known here. Check the cluster's address in the kubeconfig, VPN and DNS",
+    NameResolutionError: "DNS does not know this host name. Check the cluster's address in the kubeconfig, VPN and DNS",
     ProxyError: "the proxy does not answer. Check HTTPS_PROXY, NO_PROXY and proxy-url in the kubeconfig",
     ConnectTimeoutError: f"no answer within {_CONNECT_SECONDS} s. Check VPN and firewall, and the context",
     ReadTimeoutError: "connected, but no answer in time. Try again",
@@ -59,25 +59,25 @@ _REASONS: Mapping[type[BaseException], str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """A way to one API server, and the namespace that is meant there. Holds credentials: never shown whole."""
+    """An API server, its credentials, and the namespace to use. Never print it whole: it contains credentials."""
 
     host: str
     namespace: str
     context: str
     pool: urllib3.PoolManager = field(repr=False)
-    auth_headers: Callable[[], dict[str, str]] = field(repr=False)  # called for each request: tokens get renewed
+    auth_headers: Callable[[], dict[str, str]] = field(repr=False)  # called for each request: it renews tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What the server sent back, and the warnings it sent along."""
+    """The server's answer and its warnings."""
 
     object: Object
     warnings: tuple[str, ...] = ()
 
 
 class Refused(ClusterError):
-    """The server answered, and the answer was no; ``status`` is its metav1.Status."""
+    """The server refused the request; ``status`` is its metav1.Status."""
 
     def __init__(self, cluster: Cluster, code: int, status: Object) -> None:
         self.code = code
@@ -89,21 +89,21 @@ class Refused(ClusterError):
 
 
 class Unreachable(ClusterError):
-    """No answer came."""
+    """The server gave no answer."""
 
 
 class Broken(Unreachable):
-    """The connection ended in the middle, or what came makes no sense."""
+    """The connection broke during the answer, or the answer is not valid."""
 
 
 class Silent(Unreachable):
-    """Connected, and nothing came for as long as we were ready to wait."""
+    """The server accepted the connection and sent nothing in time."""
 
 
 def request(
     cluster: Cluster, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
 ) -> Answer:
-    """One exchange. Raises Refused for an answer of 400 and more, Unreachable when there is none."""
+    """Sends a request. Raises Refused for a status of 400 or more, and Unreachable if no answer comes."""
     for pause in _READ_AGAIN_AFTER if method == "GET" else ():
         try:
             return _exchange(cluster, method, path, query or {}, body)
@@ -113,7 +113,7 @@ def request(
 
 
 def _exchange(cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None) -> Answer:
-    with _said_clearly(cluster):
+    with _explained(cluster):
         seconds = _GET_SECONDS if method == "GET" else _WRITE_SECONDS
         response = _send(cluster, method, path, query, body, read_seconds=seconds, stream=False)
         data = response.data
@@ -124,15 +124,15 @@ def _exchange(cluster: Cluster, method: str, path: str, query: Mapping[str, str]
         return Answer(object=_json(data), warnings=warnings)
     except ValueError:
         raise Broken(
-            f"{cluster.host}: the answer is not JSON. Is this a Kubernetes API server, or a proxy's page? "
+            f"{cluster.host}: the answer is not JSON. Check that this is a Kubernetes API server, not a proxy "
             f"(context {cluster.context})"
         ) from None
 
 
 @contextmanager
 def lines(cluster: Cluster, path: str, *, query: Mapping[str, str], read_seconds: float) -> Iterator[Iterator[bytes]]:
-    """A long answer, line by line as it comes."""
-    with _said_clearly(cluster):
+    """The lines of a streamed answer."""
+    with _explained(cluster):
         response = _send(cluster, "GET", path, query, None, read_seconds=read_seconds, stream=True)
         try:
             if response.status >= 400:
@@ -143,7 +143,7 @@ def lines(cluster: Cluster, path: str, *, query: Mapping[str, str], read_seconds
 
 
 def find(cluster: Cluster, path: str) -> Object | None:
-    """The object at ``path``; None when there is none."""
+    """The object at ``path``, or None."""
     try:
         return request(cluster, "GET", path).object
     except Refused as refusal:
@@ -173,7 +173,7 @@ def _send(  # noqa: PLR0913 - one HTTP request has this many parts
 
 
 def _credentials(cluster: Cluster) -> dict[str, str]:
-    """The headers that log in. Refuses here what http.client would refuse with the whole header in its message."""
+    """The headers that log in. Refuses bad characters here: http.client's own message would print the token."""
     headers = cluster.auth_headers()
     if all(value.isascii() and value.isprintable() for value in headers.values()):
         return headers
@@ -181,7 +181,7 @@ def _credentials(cluster: Cluster) -> dict[str, str]:
 
 
 def _split(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Lines without their line end; a last line without one counts too."""
+    """Lines without their newline; the last line may lack one."""
     rest = b""
     for chunk in response.stream(1 << 16, decode_content=True):
         *whole, rest = (rest + chunk).split(b"\n")
@@ -196,7 +196,7 @@ def _json(data: bytes) -> Object:
 
 
 def _status(code: int, data: bytes) -> Object:
-    """The server's Status; a proxy's or an old server's plain text as the message of one."""
+    """The server's Status. Plain text, of a proxy or an old server, becomes the message of a Status."""
     try:
         decoded = _json(data)
     except ValueError:
@@ -213,7 +213,7 @@ def _warning_text(header: str) -> str:
 
 
 @contextmanager
-def _said_clearly(cluster: Cluster) -> Iterator[None]:
+def _explained(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     except HTTPError as error:
@@ -228,12 +228,12 @@ def _kind(cause: BaseException) -> type[Unreachable]:
 
 
 def _cut_off(cause: BaseException) -> bool:
-    """Python's ssl reports a connection that ends early as an error of TLS."""
+    """Reports if the connection ended early: Python's ssl reports that as a TLS error."""
     return isinstance(cause, SSLError) and "EOF" in str(cause)
 
 
 def _reason(cause: BaseException) -> str:
-    """What kept the answer away, and what to do."""
+    """The reason why no answer came, and the next step."""
     if isinstance(cause, NewConnectionError) and not isinstance(cause, NameResolutionError):
         return f"cannot connect: {str(cause).rpartition(': ')[2]}. Is the cluster up, and the context the right one?"
     if isinstance(cause, SSLError) and not _cut_off(cause):

@@ -1,4 +1,4 @@
-"""The state of a job in one frozen value, and the one reason that explains it. `read` is pure; `status` fetches."""
+"""The state of a job as one frozen value with one reason. `read` is pure; `status` asks the server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from k8sel.facts.names import LABEL_QUEUE
 Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 
 _UNTOUCHED_SECONDS = 10
-_QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only say "not yet"
-_OVERTAKEN = ("FailedScheduling",)  # warnings that the pod's own conditions say better, and take back
+_QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only mean "not yet"
+_OVERTAKEN = ("FailedScheduling",)  # the pod's own conditions are more exact, and end when the pod is scheduled
 _PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Restarting", "Running")
 
 
@@ -36,32 +36,32 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Status:
-    """A job, its pods, and why it is in its phase. Equal values mean that nothing worth saying has changed."""
+    """A job, its pods, and the reason for its phase. Two equal values need no new message."""
 
     kind: str
     name: str
     namespace: str
     phase: Phase
-    reason: str  # what explains the phase; "" when it explains itself
+    reason: str  # the reason for the phase; "" if it needs none
     conditions: tuple[Condition, ...]
     pods: tuple[PodStatus, ...]
     failure: Failure | None  # the first pod that failed
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen."""
+        """True after the job's end."""
         return self.phase in ("Succeeded", "Failed")
 
 
 def status(cluster: Cluster, ref: JobRef) -> Status:
-    """The job's state now."""
+    """Reads the job's present state from the server."""
     job = get_job(cluster, ref)
     pods = pods_of(cluster, job)
     return read(job, pods, warnings_of(cluster, job, pods))
 
 
 def pods_of(cluster: Cluster, job: LiveJob) -> list[Object]:
-    """The job's pods, as the API has them."""
+    """The job's pods, as the API returns them."""
     try:
         listing = request(cluster, "GET", core_path("pods", job.namespace), query=pod_selector(job.name)).object
     except Refused as refused:
@@ -70,7 +70,7 @@ def pods_of(cluster: Cluster, job: LiveJob) -> list[Object]:
 
 
 def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[Object]:
-    """Warning events about the job, its launcher and its pods; none where events cannot be read: they only explain."""
+    """Warning events about the job, its launcher and its pods; none if they cannot be read: they only explain."""
     try:
         path = core_path("events", job.namespace)
         events = request(cluster, "GET", path, query={"fieldSelector": "type=Warning"}).object.get("items", [])
@@ -81,13 +81,13 @@ def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[
 
 
 def of_launcher(event: Object, job: LiveJob) -> bool:
-    """Whether the event is about the batch Job that mpi-operator makes; an earlier job's of this name is not ours."""
+    """Reports if the event is about the batch Job of this job's launcher, and not of an earlier job of this name."""
     subject, created = event["involvedObject"], job.object["metadata"]["creationTimestamp"]
     return (subject.get("kind"), subject.get("name")) == ("Job", f"{job.name}-launcher") and _when(event) >= created
 
 
 def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), now: datetime | None = None) -> Status:
-    """A Status from what the API sent. Pure, but for the clock when ``now`` is not given."""
+    """Makes a Status of the API's objects. Pure if ``now`` is given; else it reads the clock."""
     seen = tuple(pod_status(pod, job.kind, job.name) for pod in sorted(pods, key=in_order))
     phase = "Failed" if _hangs(job, seen) else _phase(job.object)
     failure = _first([pod.failure for pod in seen if pod.failure])
@@ -104,7 +104,7 @@ def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), 
 
 
 def end(job: Object) -> Literal["Succeeded", "Failed"] | None:
-    """How a job has ended, by its own record; None while it may still run."""
+    """The end of a job by its own conditions; None while it may still run."""
     phase = _phase(job)
     return phase if phase in ("Succeeded", "Failed") else None
 
@@ -131,7 +131,7 @@ def _phase(job: Object) -> Phase:
 
 
 def _hangs(job: LiveJob, pods: tuple[PodStatus, ...]) -> bool:
-    """Whether the operator waits for a node that has failed, which it does without end, holding the others' devices.
+    """Reports if the operator waits for a failed node. It waits forever, and the other nodes keep their devices.
 
     kubeflow/mpi-operator v0.8.2 pkg/controller/mpi_job_controller.go: only an evicted worker fails the job.
     """
@@ -140,7 +140,7 @@ def _hangs(job: LiveJob, pods: tuple[PodStatus, ...]) -> bool:
 
 
 def _first(failures: list[Failure]) -> Failure | None:
-    """The one that ended first: the others mostly follow from it."""
+    """The failure that came first: it usually causes the others."""
     return min(failures, key=lambda failure: (failure.finished == "", failure.finished), default=None)
 
 
@@ -149,17 +149,17 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
         queue = job.object["metadata"].get("labels", {}).get(LABEL_QUEUE)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
     if phase in ("Failed", "Restarting"):
-        said = (each["message"] for each in _conditions(job.object) if each["type"] == phase)
-        return next(said, f"the {job.kind.operator} waits for a node that failed: `k8sel delete` frees the others")
+        messages = (each["message"] for each in _conditions(job.object) if each["type"] == phase)
+        return next(messages, f"the {job.kind.operator} waits for a node that failed: `k8sel delete` frees the others")
     if phase == "Succeeded":
         return ""
     if phase == "Running" and len(pods) >= job.size:
-        warnings = ()  # all pods are there: what was warned of before is over
-    return _held_up(pods) or _last_warning(warnings) or (_untouched(job, now) if phase == "Pending" else "")
+        warnings = ()  # all pods exist: earlier warnings no longer matter
+    return _blocked(pods) or _last_warning(warnings) or (_untouched(job, now) if phase == "Pending" else "")
 
 
-def _held_up(pods: tuple[PodStatus, ...]) -> str:
-    """The first pod that cannot start, in the kubelet's or the scheduler's words."""
+def _blocked(pods: tuple[PodStatus, ...]) -> str:
+    """The first pod that cannot start, with the kubelet's or the scheduler's message."""
     for pod in pods:
         if pod.phase == "Pending" and pod.reason not in _QUIET:
             return f"{pod.name}: {pod.reason}" + (f": {pod.message}" if pod.message else "")
@@ -167,7 +167,7 @@ def _held_up(pods: tuple[PodStatus, ...]) -> str:
 
 
 def _last_warning(warnings: Iterable[Object]) -> str:
-    """The newest warning: where a pod is refused (quota, Pod Security) or an MPIJob is invalid, all is said there."""
+    """The newest warning. It explains a refused pod (quota, Pod Security) and an invalid MPIJob."""
     now = (event for event in warnings if event.get("reason") not in _OVERTAKEN)
     newest = max(now, key=_when, default=None)
     return f"{newest.get('reason', '')}: {newest.get('message', '')}" if newest else ""
@@ -178,8 +178,8 @@ def _when(event: Object) -> str:
 
 
 def _untouched(job: LiveJob, now: datetime) -> str:
-    """No condition after some seconds means that no operator watches."""
+    """A message if no operator handles the job: it has no condition after some seconds."""
     created = datetime.fromisoformat(job.object["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     if _conditions(job.object) or (now - created).total_seconds() < _UNTOUCHED_SECONDS:
         return ""
-    return f"no operator has taken it up: is the {job.kind.operator} running?"
+    return f"no operator handles this job: check that the {job.kind.operator} runs"

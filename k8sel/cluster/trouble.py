@@ -1,4 +1,4 @@
-"""Refusals that are the cluster's own state, no fault of the job file: rights, missing parts, silent webhooks."""
+"""Explains refusals that come from the cluster's state and not from the job file: rights, missing parts, webhooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Webhook:
     """An admission webhook that did not answer."""
 
     name: str
-    service: str  # namespace/name, or "" when it is no service
+    service: str  # namespace/name, or "" if the webhook has no service
     cause: str
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Webhook:
 
 
 def webhook_down(refused: Refused) -> Webhook | None:
-    """The webhook whose silence made the server refuse; None when it was something else."""
+    """The webhook that did not answer; None if the refusal has another cause."""
     match = _WEBHOOK.search(refused.server_message)
     if refused.code != 500 or match is None:
         return None
@@ -45,7 +45,7 @@ def webhook_down(refused: Refused) -> Webhook | None:
 
 
 def general(cluster: Cluster, refused: Refused) -> ClusterError | None:
-    """What any request can meet: no valid credentials, a missing right, a missing namespace. None: something else."""
+    """The error for causes that any request can have: credentials, rights, a missing namespace. Else None."""
     if refused.code == 401:
         return ClusterError(
             f"{cluster.host}: the credentials of context {cluster.context} are not accepted. "
@@ -58,19 +58,19 @@ def general(cluster: Cluster, refused: Refused) -> ClusterError | None:
         return ClusterError(f"{cluster.host}: {refused.server_message}. {_role(right)}")
     if refused.code == 404 and (refused.status.get("details") or {}).get("kind") == "namespaces":
         name = refused.status["details"]["name"]
-        return ClusterError(f"{cluster.host}: there is no namespace {name}. kubectl create namespace {name}")
+        return ClusterError(f"{cluster.host}: there is no namespace {name}. Create it: kubectl create namespace {name}")
     return None
 
 
 def _role(right: re.Match[str]) -> str:
-    """What to ask an administrator for."""
+    """The request to an administrator."""
     scope = f"a Role in namespace {right['namespace']}" if right["namespace"] else "a ClusterRole"
     resource = right["resource"] + (f".{right['group']}" if right["group"] else "")
     return f"Ask for {scope} that allows {right['verb']} on {resource}"
 
 
 def missing_kind(cluster: Cluster, kind: JobKind) -> ClusterError | None:
-    """The error for a cluster on which ``kind`` is not installed; None when it is."""
+    """The error for a cluster without ``kind``; None if the cluster serves it."""
     served = find(cluster, kind.api_path) or {}
     if any(resource["name"] == kind.plural for resource in served.get("resources", [])):
         return None
@@ -83,7 +83,7 @@ def missing_kind(cluster: Cluster, kind: JobKind) -> ClusterError | None:
 
 
 def _other_version(cluster: Cluster, kind: JobKind) -> str | None:
-    """Two operators share names: kubeflow.org has an MPIJob v1 (training-operator) and v2beta1 (mpi-operator)."""
+    """Another version of ``kind`` on the cluster: training-operator has MPIJob v1, mpi-operator has v2beta1."""
     group = find(cluster, f"/apis/{kind.group}") or {}
     for version in group.get("versions", []):
         served = find(cluster, f"/apis/{version['groupVersion']}") or {}
@@ -93,7 +93,7 @@ def _other_version(cluster: Cluster, kind: JobKind) -> str | None:
 
 
 def clearly(cluster: Cluster, refused: Refused, kind: JobKind | None = None) -> ClusterError:
-    """The best that can be said of a refusal outside `apply`."""
+    """Explains a refusal outside `apply` as well as possible."""
     if refused.code == 404 and kind is not None:
         missing = missing_kind(cluster, kind)
         if missing:

@@ -1,4 +1,4 @@
-"""The API's list and watch, made to last: a dropped connection is resumed, a version that is too old is listed anew."""
+"""A list and watch that lasts: it resumes a dropped connection, and lists again if its version is too old."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Literal
 
 from k8sel.cluster.rest import Broken, Cluster, Object, Refused, Silent, Unreachable, lines, request
 
-_SERVER_SECONDS = 240  # the server ends each watch after this, in good order
-_SILENCE_SECONDS = 75  # bookmarks come about once a minute: longer silence is a dead connection
-_PATIENCE_SECONDS = 300  # how long a server that went away is waited for
+_SERVER_SECONDS = 240  # the server ends each watch regularly after this time
+_SILENCE_SECONDS = 75  # bookmarks come about once a minute: a longer silence means a dead connection
+_PATIENCE_SECONDS = 300  # how long to wait for a server that does not answer
 _PAUSES = (0.2, 0.5, 1, 2, 5)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """``listed``: all there are now, in place of what was known. ``set`` and ``gone``: one."""
+    """``listed``: all present objects, in place of the known ones. ``set`` and ``gone``: one object."""
 
     kind: Literal["listed", "set", "gone"]
     objects: tuple[Object, ...]
 
 
 class _TooOldError(Exception):
-    """410 Gone: the server has forgotten the version that the watch would go on from."""
+    """410 Gone: the server no longer has the version from which the watch would continue."""
 
 
 def watch(cluster: Cluster, path: str, query: Mapping[str, str], stop: threading.Event) -> Iterator[Change]:
-    """All changes under ``path`` until ``stop``; raises what cannot be waited out."""
+    """All changes under ``path`` until ``stop``. Raises errors that waiting does not cure."""
     version = ""
     patience = _Patience(stop)
     while not stop.is_set():
@@ -43,7 +43,7 @@ def watch(cluster: Cluster, path: str, query: Mapping[str, str], stop: threading
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     yield Change(kind="gone" if event["type"] == "DELETED" else "set", objects=(event["object"],))
-            stop.wait(_PAUSES[0])  # the watch ended in good order, or was silent
+            stop.wait(_PAUSES[0])  # the watch ended regularly, or was silent
         except _TooOldError:
             version = ""
         except (Unreachable, Refused) as error:
@@ -69,7 +69,7 @@ def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: _Pa
 
 
 def _event(cluster: Cluster, event: Object) -> Object:
-    """The event; an error among the events is raised."""
+    """Returns the event; raises an event of type ERROR."""
     if event["type"] != "ERROR":
         return event
     if event["object"].get("code") == 410:
@@ -78,20 +78,20 @@ def _event(cluster: Cluster, event: Object) -> Object:
 
 
 class _Patience:
-    """Waits between attempts, longer each time, and gives up when nothing has come for long."""
+    """Waits between attempts, longer each time, and gives up after a long time without success."""
 
     def __init__(self, stop: threading.Event) -> None:
         self.stop = stop
-        self.worked = False  # a first attempt that no one answers is the last: the address or the right is wrong
+        self.worked = False  # no retry before the first success: the address or the right is wrong
         self.attempts = 0
         self.since = 0.0
 
     def renew(self) -> None:
-        """It works."""
+        """Notes a success."""
         self.worked, self.attempts = True, 0
 
     def spend(self, error: Unreachable | Refused) -> None:
-        """It did not; raises ``error`` when there is no point in trying again."""
+        """Notes a failure and waits. Raises ``error`` if another attempt is useless."""
         if self.attempts == 0:
             self.since = time.monotonic()
         final = isinstance(error, Refused) and error.code < 500 and error.code not in (408, 429)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from k8sel.emit import podspec
+from k8sel.facts.launchers import LAUNCHERS
 from k8sel.planning import env
 from k8sel.planning.plan import JobPlan
 
@@ -27,7 +28,7 @@ def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
 
 def _processes(plan: JobPlan) -> str:
     """Always written: the operator's default counts the host's CPUs. 1 where nobody starts more than one."""
-    return "1" if plan.launcher == "python" else str(plan.processes_per_node)
+    return "1" if LAUNCHERS[plan.launcher].starts_one else str(plan.processes_per_node)
 
 
 def _replicas(plan: JobPlan, config_map: str | None) -> dict[str, Any]:

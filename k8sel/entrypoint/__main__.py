@@ -8,7 +8,7 @@ import sys
 
 from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import MISMATCH, Stop
+from k8sel.entrypoint.report import MISMATCH, Stop
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -16,6 +16,38 @@ if TYPE_CHECKING:
     from k8sel.entrypoint.machine import Machine
 
 MODES = ("node", "rank", "gate", "check")
+HELP = """\
+Usage: k8sel-entrypoint [MODE] [--] COMMAND...
+
+Checks that this node has the devices that a job expects, makes them visible to COMMAND in the job's order, and becomes
+COMMAND: same process id, same signals, same exit status.
+
+Modes:
+  node    (default) this node for all its processes: masks, threads, COMMAND
+  rank    one process that mpirun or torchrun has started: its own mask, RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+  gate    MPI's launcher: one check on each node through the expectation's probe command, then COMMAND (the real mpirun)
+  check   only look, and print this node's report as one line of JSON; the exit status is always 0
+
+What to find comes from K8SEL_EXPECT (JSON, written by k8sel), or by hand from:
+  K8SEL_ACCELERATOR   a row of k8sel's table: cuda, rocm, xpu, hpu, cpu, ...
+  K8SEL_COUNT         devices that this node must have, exactly
+  K8SEL_DEVICES       positions among them, for local ranks 0, 1, ...: 2,0 (default: all of K8SEL_COUNT, else 0)
+  K8SEL_ORDER         how positions are counted: pci (default) or fastest (the driver's own)
+  K8SEL_PRODUCT       allowed products in the node label's spelling, commas between them
+  K8SEL_MEMORY        memory that each of them must have, at least: 40Gi
+  K8SEL_BACKEND       torch.distributed's backend that COMMAND uses: are the libraries beside it for this one?
+
+Also read:
+  K8SEL_CHECK            enforce (default), warn (say it and go on), off (no look; masks by position); beside
+                         K8SEL_EXPECT it counts for this start instead of what the job says, and that is printed
+  OMP_NUM_THREADS        is kept if set, and else written from the cores that this container has, less oneCCL's workers
+  CCL_WORKER_COUNT       oneCCL's workers: threads of each process that need cores of their own
+  K8SEL_NODE             this node's name in messages (default: the host's name)
+  K8SEL_TERMINATION_LOG  where the message of a stop goes (default: /dev/termination-log, where there is one)
+
+Exit status: the command's own; 78 when the command was not started (a mismatch, a wrong expectation, no such program);
+1 when the gate's mpirun could not reach any node.
+"""
 
 
 def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
@@ -37,8 +69,6 @@ def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
 def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
     """Does what ``words`` say. Returns only where no command is to be started."""
     if words[:1] in (["--help"], ["-h"]):
-        from k8sel.entrypoint.usage import HELP
-
         sys.stdout.write(HELP)
         return 0
     if words[:1] == ["--version"]:
@@ -47,9 +77,9 @@ def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
         sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
         return 0
     mode, command = split(words)
-    from k8sel.entrypoint import container
+    from k8sel.entrypoint.start import environment
 
-    environ = container.under(environ)
+    environ = environment.under(environ)
     if mode != "check":
         _start(mode, command, environ, root)
     return _check(environ, root)
@@ -66,23 +96,24 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _start(mode: str, command: list[str], environ: dict[str, str], root: str) -> NoReturn:
-    from k8sel.entrypoint import expect, launch
+    from k8sel.entrypoint import launch
+    from k8sel.entrypoint.start import expect
 
     if not command or _unasked(environ):
         launch.become(launch.find(command, environ), command, environ)
     here, expectation = _machine(environ, root), expect.read(environ, command)
     environ = expect.handed_on(expectation, environ)
     if expectation.backend or expectation.mpi:
-        from k8sel.entrypoint import setvars
+        from k8sel.entrypoint.start import setvars
 
         environ = setvars.sourced(expectation, here, mode, command, environ)
     program = launch.find(command, environ)
     if mode == "gate":
-        from k8sel.entrypoint import gate
+        from k8sel.entrypoint.start import gate
 
         gate.wait_for_all(expectation, environ, command)
     else:
-        from k8sel.entrypoint import node
+        from k8sel.entrypoint.start import node
 
         start = node.start_rank if mode == "rank" else node.start_node
         environ = start(expectation, here, environ, command)
@@ -111,7 +142,8 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
 
 def _check(environ: dict[str, str], root: str) -> int:
     """Prints this node's report, whatever becomes of it."""
-    from k8sel.entrypoint import expect, gate, report
+    from k8sel.entrypoint import report
+    from k8sel.entrypoint.start import expect, gate
 
     try:
         answer = gate.check_here(expect.read(environ, []), _machine(environ, root), environ)

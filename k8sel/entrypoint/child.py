@@ -10,7 +10,7 @@ from types import FrameType
 
 from k8sel.entrypoint.machine import read
 from k8sel.entrypoint.record import TYPE_CHECKING, record
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import IO
@@ -20,7 +20,7 @@ _TAIL = 1500  # characters of stderr in a message
 
 @record(frozen=True)
 class Ended:
-    """How it ended."""
+    """How a program ended."""
 
     status: int | None  # None: out of time
     output: bytes
@@ -28,11 +28,11 @@ class Ended:
     seconds: float  # that it had
 
     def why(self) -> str:
-        """In words."""
+        """The end and the error text, in words."""
         return f"{self.how()}: {self._tail()}"
 
     def how(self) -> str:
-        """Without what it said."""
+        """The end alone: exit status, signal or timeout."""
         if self.status is None:
             return f"no end in {self.seconds:g} s"
         return f"exit status {self.status}" if self.status >= 0 else f"ended by {signal.Signals(-self.status).name}"
@@ -71,7 +71,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
-    """How the command ended, within ``Signals``. Raises Stop where it cannot be executed.
+    """Runs the command, within ``Signals``. Raises Stop where it cannot be executed.
 
     Its output goes into files, not pipes: an ssh connection that is kept open for later keeps a pipe open too, and its
     reader waiting.

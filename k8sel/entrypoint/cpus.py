@@ -1,4 +1,4 @@
-"""How many cores this container really has, and how many threads each of its processes should start on them.
+"""Counts the cores that this container really has, and the threads that each of its processes should start.
 
 A core computes once, however many CPUs (hyperthreads) the kernel shows of it. cgroup: the kernel's
 Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpusets.rst, scheduler/sched-bwc.rst; cores:
@@ -22,7 +22,7 @@ _MOST = 2**13  # CPUs of a machine: the most that Linux is built for, NR_CPUS of
 
 @record(frozen=True)
 class Share:
-    """What each process of a node has of its cores."""
+    """The share of a node's cores that each of its processes has."""
 
     threads: int
     cores: int | None = None  # 0: less than one; None: nobody counted, because the threads were given
@@ -40,7 +40,7 @@ def share(machine: Machine, processes: int, own: Iterable[int], workers: int = 0
 
 
 def crowded(share: Share) -> list[str]:
-    """What is said where oneCCL's workers leave less than a core to compute on."""
+    """Notes that oneCCL's workers leave less than one core to compute on."""
     if share.cores is None or not share.workers or share.cores > share.workers:
         return []
     workers = "a worker" if share.workers == 1 else f"{share.workers} workers"
@@ -48,7 +48,7 @@ def crowded(share: Share) -> list[str]:
 
 
 def cores(share: Share) -> str:
-    """In words."""
+    """The number of cores, in words."""
     return f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
 
 
@@ -97,7 +97,7 @@ def listed(cpu_list: str) -> list[range]:
 
 
 def _cores(machine: Machine, cpus: Iterable[int]) -> int:
-    """How many cores these CPUs are of."""
+    """Counts the cores that these CPUs belong to."""
     return len(_of_each_core(machine, cpus))
 
 

@@ -6,7 +6,7 @@ import os
 
 from k8sel.entrypoint.lean import signal
 from k8sel.entrypoint.record import TYPE_CHECKING
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -40,7 +40,7 @@ def on_path(command: list[str], environ: dict[str, str]) -> str:
 
 
 def behind_env(command: list[str]) -> list[str]:
-    """What ``env NAME=VALUE... PROGRAM...`` starts; the command itself where it is none of these."""
+    """The command that ``env NAME=VALUE... PROGRAM...`` starts; any other command itself."""
     place = 1
     while place < len(command) and "=" in command[place] and not command[place].startswith(("-", "PATH=")):
         place += 1
@@ -67,7 +67,7 @@ def _is_there(path: str) -> bool:
 
 
 def _what(path: str) -> str:
-    """Why ``path`` is no program."""
+    """The reason why ``path`` cannot be executed."""
     if os.path.isdir(path):
         return "is a folder, not a program"
     if os.path.exists(path):

@@ -37,7 +37,7 @@ def loads(text: str) -> Any:
 
 
 class _Context:
-    """What json.decoder.JSONDecoder gives its scanner (Modules/_json.c, scanner_new)."""
+    """The settings that json.decoder.JSONDecoder gives its scanner (Modules/_json.c, scanner_new)."""
 
     strict = True
     object_hook = None

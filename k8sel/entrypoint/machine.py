@@ -65,5 +65,5 @@ def names(*path: str) -> list[str]:
 
 
 def node_name(environ: dict[str, str]) -> str:
-    """What people call this node: in a pod, its host name is the pod's name."""
+    """The node's name in messages: in a pod, the host name is the pod's name."""
     return environ.get("K8SEL_NODE") or os.uname().nodename

@@ -1,9 +1,56 @@
-"""What a process sees: positions in the list of devices found become the variables that its driver reads. Pure."""
+"""The device rules: which positions each rank gets, and the mask that its driver reads. Pure."""
 
 from __future__ import annotations
 
 from k8sel.entrypoint.discovery import Device, Found, because
+from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
+
+if TYPE_CHECKING:
+    from k8sel.entrypoint.protocol import Expectation
+
+
+@record(frozen=True)
+class Process:
+    """One process of the node."""
+
+    local_rank: int
+    own: tuple[int, ...]  # positions it computes on
+    variables: dict[str, str]  # masks
+
+
+def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
+    """The devices and the mask of each process of the node; devices that are missing are left out."""
+    number, isolation = expectation.processes_per_node, expectation.isolation
+    everything = everyones(row, found, hidden, expectation)
+    result = []
+    for rank in range(number):
+        seen = _there(own(expectation.devices, number, rank, isolation), found)
+        alone = isolation == "process"  # then what a rank sees is what it computes on
+        written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
+        result.append(Process(rank, seen, written))
+    return result
+
+
+def everyones(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> dict[str, str]:
+    """The variables of a process that sees all of the job's devices on this node."""
+    return _hidden_or_masked(_there(expectation.devices, found), row, found, hidden, expectation.order)
+
+
+def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
+    if not found.how:
+        return positions
+    return tuple(position for position in positions if position < len(found.devices))
+
+
+def _hidden_or_masked(
+    positions: tuple[int, ...], row: Row, found: Found, hidden: dict[str, str], order: str
+) -> dict[str, str]:
+    if hidden:
+        return hidden
+    if not positions:  # going on (check: warn) without the devices asked for is not with all the others
+        return dict(row.maskHide)
+    return {**found.counting, **variables(row, order, positions, found.devices)}
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
@@ -58,7 +105,12 @@ def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Dev
 def _written(row: Row, values: list[str]) -> str:
     if row.maskValue == "range":
         return _range(values)
-    return ",".join(values if row.maskOrdered else sorted(values, key=int))
+    return listed(values, row.maskOrdered)
+
+
+def listed(values: list[str], ordered: bool) -> str:
+    """The values as a mask holds them; ``ordered``: the vendor's mask keeps their order."""
+    return ",".join(values if ordered else sorted(values, key=int))
 
 
 def _range(values: list[str]) -> str:
@@ -86,14 +138,14 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
 
 
 def _uncounted(order: str, found: Found) -> str:
-    """Why the driver's own order says nothing here; one device is the first in any order."""
+    """The reason why the driver's own order cannot be used; empty for one device, which is the first in any order."""
     if order == "pci" or len(found.devices) < 2 or not any(device.part for device in found.devices):
         return ""
     return f"cannot be counted by order {order}: how the driver numbers parts of cards is not known. order: pci"
 
 
 def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
-    """Why a process cannot have all of these at once."""
+    """The reason why one process cannot use all these devices."""
     parts = [bool(found.devices[position].part) for position in positions]
     if found.alone and any(parts) and len(parts) > 1:
         return f"cannot be one process's: {found.alone}. isolation: process, with one process for each"
@@ -104,7 +156,7 @@ def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
 
 
 def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) -> str:
-    """Why no mask says these, unless they are all there is: then nothing has to be masked."""
+    """The reason why no mask can name these devices; empty where they are all devices and need no mask."""
     everything = positions == tuple(range(len(found.devices)))
     if everything or variables(row, order, positions, found.devices):
         return ""
@@ -114,5 +166,5 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:
-    """What hides the devices of every vendor that has a way to say so."""
+    """The variables that hide the devices of every vendor that has such a variable."""
     return {name: value for row in rows.values() for name, value in row.maskHide.items()}

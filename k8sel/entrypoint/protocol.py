@@ -1,4 +1,4 @@
-"""What the entrypoint is told to find: ``K8SEL_EXPECT``, JSON with a version.
+"""The expectation: the devices that the entrypoint has to find, ``K8SEL_EXPECT``, JSON with a version.
 
 The one definition for both sides: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
 Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody compares its bytes.
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
+PLAIN = (  # the variables that say the same by hand
+    "K8SEL_ACCELERATOR",
+    "K8SEL_COUNT",
+    "K8SEL_DEVICES",
+    "K8SEL_ORDER",
+    "K8SEL_PRODUCT",
+    "K8SEL_MEMORY",
+    "K8SEL_BACKEND",
+)
+CHECK = "K8SEL_CHECK"  # what a mismatch does at this start
 ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 
@@ -39,6 +49,8 @@ class Expectation:
     job: str = ""
     job_file: str = ""  # sha256 of the job file, for the receipt
     probe: tuple[str, ...] = ()  # MPI only: the command that starts one check on each node
+    hostfile: str = ""  # MPI only: the file that lists the nodes
+    rank_command: int = 0  # words at the command's end that each rank starts behind mode rank; 0: no rank has that mode
 
     def to_json(self) -> str:
         """Compact JSON with sorted keys; fields at their default are left out."""
@@ -55,7 +67,7 @@ MOST = 65536  # of anything: more is a slip of the hand, and would only take lon
 MOST_BYTES = 2**63 - 1
 _SHOWN = 100  # characters of a wrong value in its message
 _REQUIRED = ("accelerator", "devices")
-_INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process")
+_INTEGERS = ("count", "nodes", "processes_per_node", "threads_per_process", "rank_command")
 _BYTES = ("memory", "shared_memory")
 _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check": ("enforce", "warn", "off")}
 
@@ -95,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether ``value`` is of the field's kind. JSON's true is no number, whatever Python says."""
+    """Tells whether ``value`` is of the field's kind. JSON's true is not a number, although Python's is."""
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
     if name in (*_INTEGERS, *_BYTES):

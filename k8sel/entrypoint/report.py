@@ -1,4 +1,4 @@
-"""What people and tools read: lines on stderr, the pod's termination message, the receipt, a node's report."""
+"""Writes what people and tools read: lines on stderr, the pod's termination message, the receipt, a node's report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,26 @@ from k8sel.entrypoint.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+# Outside the ranges that shells (126..255), sysexits users and launchers give a meaning that restarts a pod;
+# EX_CONFIG in BSD's sysexits.h. `restartPolicy: ExitCode` retries only >= 128.
+MISMATCH = 78
+OUTSIDE = 1  # what went wrong outside: mpirun could not reach a node
+
 TERMINATION_LOG = "/dev/termination-log"
 _TERMINATION_BYTES = 4096  # Kubernetes keeps no more of it: kubernetes.io/docs, "Customizing the termination message"
 RECEIPT = "k8sel-receipt: "
 MARK = "k8sel-report: "  # in front of a node's report to the gate
 _PIECE = 3800  # bytes: Open MPI's orted reads its ranks' output in pieces of 4096
 _PIECE_OF_TEXT = 250  # characters, of which each may become the six of an escape
+
+
+class Stop(Exception):
+    """The command must not start: what a person has to read, each message a line, and the exit status."""
+
+    def __init__(self, messages: list[str], status: int = MISMATCH) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
+        self.status = status
 
 
 def say(text: str) -> None:

@@ -44,7 +44,7 @@ def accelerators() -> dict[str, Row]:
 
 
 def mpi() -> dict[str, dict[str, Any]]:
-    """MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs, ``hostfile`` ends with the file's path."""
+    """MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs."""
     flavours: dict[str, dict[str, Any]] = _table("mpi.json")
     return flavours
 

@@ -12,10 +12,10 @@ TABLE = Path(__file__).parent / "backends.json"
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """One backend."""
 
-    accelerators: tuple[str, ...]  # the types whose processes it connects
+    accelerators: tuple[str, ...]  # the types whose processes it connects; () is any
     launchers: tuple[str, ...]  # that can give several processes their ranks in it; () is any
     oneccl: bool  # whether it communicates by oneCCL
-    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.backends):
+    # What the image needs for it is the entrypoint's to compare (k8sel.entrypoint.checks.backends):
     since: dict[str, str]  # package -> the first version that has it
     until: dict[str, str]  # package -> the last one
     built: tuple[str, ...]  # torch is built with one of these: names in torch/version.py; () is any torch
@@ -25,6 +25,10 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pairs: dict[str, str]  # its version -> torch's that it is for; others go with torch of the same two numbers
     instead: str | None  # the backend that any torch has
     source: str
+
+    def connects(self, accelerator: str) -> bool:
+        """Whether it connects processes that compute on that type."""
+        return not self.accelerators or accelerator in self.accelerators
 
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Backend]))

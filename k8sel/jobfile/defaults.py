@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from k8sel.facts import backends
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.launchers import LAUNCHERS
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile.spec import Accelerator, Ccl, Cpu, Entrypoint, JobFile, Mpi, MpiName, Policy, Scheduling, Spec
 
 T = TypeVar("T")
@@ -22,14 +23,14 @@ USER_SSH = "/home/mpiuser/.ssh"
 GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
-def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1, numa_nodes: int = 1) -> JobFile:
+def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, numa_nodes: int = 1) -> JobFile:
     """``job`` with nothing left open that a default decides; a second time changes nothing.
 
-    ``sockets`` and ``numa_nodes``: of this machine, for the doors that start processes on it.
+    ``sockets`` and ``numa_nodes``: of this machine, for the platforms that know it.
     """
     spec = job.spec
     accelerator, backend = _accelerator(spec.accelerator), _backend(spec)
-    by_parts = door != "kubernetes" and _by_parts(spec, accelerator)
+    by_parts = platform.knows_machine and _by_parts(spec, accelerator)
     parts = {"socket": sockets, "numa": numa_nodes}[spec.cpu.process_per or "socket"] if by_parts else 1
     return replace(
         job,
@@ -42,8 +43,8 @@ def default(job: JobFile, door: str = "kubernetes", *, sockets: int = 1, numa_no
             backend=backend,
             ccl=_ccl(spec.ccl, backend),
             cpu=_counted(spec.cpu) if by_parts else spec.cpu,
-            mpi=_mpi(spec) if spec.launcher == "mpirun" else spec.mpi,
-            scheduling=spec.scheduling if spec.launcher == "mpirun" else _scheduling(spec.scheduling),
+            mpi=_mpi(spec) if LAUNCHERS[spec.launcher].uses_mpi else spec.mpi,
+            scheduling=spec.scheduling if LAUNCHERS[spec.launcher].uses_mpi else _scheduling(spec.scheduling),
             policy=_policy(spec.policy),
             entrypoint=_entrypoint(spec.entrypoint),
         ),

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
 from k8sel.jobfile.schema import NULLABLE, Schema, schema
@@ -191,8 +192,8 @@ def _rules(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
     except msgspec.ValidationError:
         return []
     wrong = {problem.path for problem in problems}
-    # `run` asks for the least; which door is meant is not known yet.
-    found = validate(default(job, "run"), "run")
+    # The platform is not known yet, and `run` asks for the least.
+    found = validate(default(job, PLATFORMS["run"]), PLATFORMS["run"])
     return [problem for problem in found if problem.kind is not Kind.WARNING and problem.path not in wrong]
 
 

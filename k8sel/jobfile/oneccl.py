@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from k8sel.facts.backends import VARIABLES, uses_oneccl
-from k8sel.facts.launchers import LAUNCHERS, MPIS
+from k8sel.facts.launchers import LAUNCHERS, mpi_of
 from k8sel.jobfile.spec import Spec
 
 
@@ -25,5 +25,4 @@ def given(spec: Spec) -> dict[str, str]:
 
 def launcher_variables(spec: Spec) -> Mapping[str, str]:
     """Returns the variables that name the launcher and the transport to oneCCL."""
-    mpi = MPIS.get(spec.mpi.implementation or "") if spec.launcher == "mpirun" else None
-    return mpi.ccl if mpi else LAUNCHERS[spec.launcher].ccl
+    return (mpi_of(spec.launcher, spec.mpi.implementation) or LAUNCHERS[spec.launcher]).ccl

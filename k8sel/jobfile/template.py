@@ -38,13 +38,6 @@ _TAIL = """\
   # scheduling: {queue: team-queue} # Kueue
   # policy: {activeDeadlineSeconds: 86400, ttlSecondsAfterFinished: 600}
 """
-_LAUNCHERS = {
-    "torchrun": "starts one process for each device, and gives each its LOCAL_RANK and RANK",
-    "accelerate": "starts one process for each device, by `accelerate launch`",
-    "deepspeed": "starts one process for each device, by torchrun, which keeps the devices' order",
-    "mpirun": "starts one process for each device, over ssh: the image needs an MPI and sshd",
-    "python": "starts the command once on each node",
-}
 
 
 def starter(launcher: str, accelerator: str) -> str:
@@ -65,8 +58,8 @@ def _choices(launcher: str, accelerator: str) -> list[tuple[FieldPath, str, tupl
 
 
 def _launch(launcher: str) -> str:
-    text = f"  launcher: {launcher} # {_LAUNCHERS[launcher]}\n  nodes: 1 # pods that compute\n"
-    if launcher == "mpirun":
+    text = f"  launcher: {launcher} # {LAUNCHERS[launcher].title}\n  nodes: 1 # pods that compute\n"
+    if LAUNCHERS[launcher].uses_mpi:
         text += "  mpi:\n    implementation: OpenMPI # or Intel, MPICH: what the image has\n"
         text += "    # binding: socket # what each process is bound to; or numa, core, none\n"
     return text

@@ -1,4 +1,4 @@
-"""The rules, all of them: a defaulted job and its door to the problems it has. Raises nothing, changes nothing.
+"""All rules in one list. Validation reads a defaulted job and returns its problems; it changes nothing.
 
 Warnings are problems of kind WARNING; they stop nothing.
 """
@@ -6,8 +6,10 @@ Warnings are problems of kind WARNING; they stop nothing.
 from __future__ import annotations
 
 from k8sel.errors import Kind, Problem, SpecError
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile.rules import (
     backend,
+    conflicts,
     devices,
     docker,
     env,
@@ -15,8 +17,6 @@ from k8sel.jobfile.rules import (
     names,
     namespace,
     pod,
-    scheduling,
-    security,
     shapes,
 )
 from k8sel.jobfile.rules.common import Rule
@@ -25,21 +25,20 @@ from k8sel.wording import not_supported
 
 RULES: tuple[Rule, ...] = (
     *devices.RULES,
+    *conflicts.RULES,
     *launch.RULES,
     *backend.RULES,
     *names.RULES,
     *env.RULES,
     *pod.RULES,
     *shapes.RULES,
-    *security.RULES,
-    *scheduling.RULES,
     *docker.RULES,
 )
 
 
-def validate(job: JobFile, door: str = "kubernetes") -> list[Problem]:
-    """What is wrong or risky in a defaulted ``job`` that goes through ``door``: kubernetes, docker or run."""
-    return [problem for rule in RULES for problem in rule(job, door)]
+def validate(job: JobFile, platform: Platform = KUBERNETES) -> list[Problem]:
+    """Returns the errors and warnings of a defaulted ``job`` on ``platform``."""
+    return [problem for rule in RULES for problem in rule(job, platform)]
 
 
 def namespace_policy(job: JobFile, level: str) -> list[Problem]:

@@ -1,1 +1,1 @@
-"""This machine: its hardware, and a plan as its processes or containers."""
+"""This machine: its hardware, and a plan as processes or containers on it."""

@@ -1,4 +1,4 @@
-"""`k8sel run`: a plan as processes on this machine. The entrypoint is the same one as in a container."""
+"""`k8sel run`: runs a plan as processes on this machine, with the same entrypoint as in a container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """What is started, and with which change to the shell's variables; ``str`` gives a line to paste."""
+    """A command with its changes to the shell's variables. ``str`` gives a line to paste."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -42,7 +42,7 @@ class Command:
 def command(
     plan: JobPlan, *, override_env: bool, started: bool = True, environ: Mapping[str, str] = os.environ
 ) -> Command:
-    """The command of ``plan``. Raises LocalError where this shell, or this machine when it is ``started``, cannot."""
+    """The command of ``plan``. Raises LocalError if the shell, or the machine if ``started``, cannot run it."""
     stale = hardware.masks(environ)
     if stale and not override_env:
         raise LocalError(_stale_message(stale))
@@ -54,7 +54,7 @@ def command(
 
 
 def execute(start: Command) -> None:
-    """Replaces this process: same pid, same signals, and the exit status is the program's."""
+    """Replaces this process by the program, which keeps its pid and gets its signals."""
     env = {name: value for name, value in os.environ.items() if name not in start.unset} | dict(start.env)
     env["PATH"] = _path(env)
     if start.cwd:
@@ -68,25 +68,24 @@ def _enter(folder: str) -> None:
     except OSError as error:
         raise LocalError(
             f"k8sel: spec.workingDir is {folder}, which this machine cannot enter: {error.strerror}. "
-            f"Make it, or leave workingDir out of a file that also runs here."
+            f"Create it, or leave workingDir out of a file that also runs here."
         ) from None
 
 
 def _stale_message(stale: Mapping[str, str]) -> str:
     found = ", ".join(f"{name}={value}" for name, value in stale.items())
     return (
-        f"k8sel: this shell already sets {found}, and `devices` would count inside that. "
-        f"Unset it (unset {' '.join(stale)}), or go on with --override-env, which replaces it for this job alone."
+        f"k8sel: this shell already sets {found}, which would renumber `devices`. "
+        f"Unset it (unset {' '.join(stale)}), or use --override-env, which replaces it for this job only."
     )
 
 
 def _built_in(row: Row) -> None:
-    """What no container can have is a part of the machine: nothing else looks whether this is one."""
+    """Refuses host-only devices (mps) on a machine without them."""
     if not row.in_container and not hardware.find(row).devices:
         raise LocalError(
-            f"k8sel: type {row.name} is a part of the machine, "
-            f"and this one ({hardware.this().system}) has no {row.title}. "
-            f"type: {AUTO} takes what each machine has; `k8sel devices` lists it."
+            f"k8sel: this machine ({hardware.this().system}) has no {row.title}, which type {row.name} needs. "
+            f"Set type: {AUTO} to use the devices of each machine; `k8sel devices` lists them."
         )
 
 
@@ -100,12 +99,12 @@ def _find(program: str, launcher: str, environ: Mapping[str, str]) -> None:
 
 
 def _path(environ: Mapping[str, str]) -> str:
-    """PATH, with the programs of this Python's own environment behind it: k8sel may be called by its full path."""
+    """PATH, plus the programs of this Python's environment: the user may call k8sel by its full path."""
     return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _values(entries: Iterable[Fragment]) -> dict[str, str]:
-    """What a container would see of these; a value that only a cluster knows is refused."""
+    """The values of ``entries``, with references resolved. Refuses a value that only a cluster knows."""
     for entry in entries:
         if "valueFrom" in entry:
             raise LocalError(

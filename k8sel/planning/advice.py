@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.launchers import LAUNCHERS
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.spec import Spec
 from k8sel.planning.env import of_its_pod
 from k8sel.planning.plan import Devices
@@ -15,9 +16,9 @@ from k8sel.planning.plan import Devices
 Rule = Callable[[Spec, Devices], Iterator[Problem]]
 
 
-def warnings(spec: Spec, devices: Devices, door: str) -> tuple[Problem, ...]:
+def warnings(spec: Spec, devices: Devices, platform: Platform) -> tuple[Problem, ...]:
     """All of them, for a defaulted ``spec``."""
-    rules = RULES + DOOR_RULES.get(door, ())
+    rules = RULES + PLATFORM_RULES.get(platform.name, ())
     return tuple(problem for rule in rules for problem in rule(spec, devices))
 
 
@@ -46,18 +47,10 @@ def _idle_processes(spec: Spec, devices: Devices) -> Iterator[Problem]:
 
 
 def _through_torchrun(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    if spec.launcher == "deepspeed":
-        yield _warning(
-            ("launcher",),
-            "deepspeed is started through torchrun: its own launcher sorts and renumbers devices",
-            "the script reads LOCAL_RANK from its environment; it gets no --local_rank",
-        )
-    if spec.launcher == "accelerate" and not devices.positions:
-        yield _warning(
-            ("launcher",),
-            "accelerate without devices is started through torchrun: accelerate launch --cpu starts one process only",
-            "ACCELERATE_USE_CPU=true is set; nothing else changes",
-        )
+    row = LAUNCHERS[spec.launcher]
+    warning = row.warning if devices.positions else row.warning_without_devices
+    if warning:
+        yield _warning(("launcher",), *warning)
 
 
 def _unchecked(spec: Spec, devices: Devices) -> Iterator[Problem]:
@@ -118,7 +111,9 @@ def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
     if spec.target == "MPIJob":
         yield _warning(path, "the launcher is started again after any failure, a failed check too", "0")
         return
-    final, way = ("a Python error", "launcher: torchrun, and ") if spec.launcher == "python" else ("torchrun", "")
+    final, way = (
+        ("a Python error", "launcher: torchrun, and ") if LAUNCHERS[spec.launcher].starts_one else ("torchrun", "")
+    )
     message = f"pods are started again only after a status of 128 or more, and {final} ends with 1"
     yield _warning(path, message, f"{way}maxRestarts restarts the processes")
 
@@ -135,4 +130,4 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _launchers_value,
     _retries,
 )
-DOOR_RULES = {"kubernetes": CLUSTER_RULES, "docker": (_shared_memory,)}
+PLATFORM_RULES = {"kubernetes": CLUSTER_RULES, "docker": (_shared_memory,)}

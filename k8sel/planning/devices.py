@@ -6,38 +6,40 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from k8sel.entrypoint import masks
 from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.facts import accelerators
 from k8sel.facts.accelerators import Row
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.quantity import whole
 from k8sel.jobfile.spec import Accelerator
 from k8sel.planning.plan import Devices, Fragment, Rank
 
 
-def plan(accelerator: Accelerator, door: str) -> Devices:
-    """One node's devices, of a defaulted ``accelerator``, where ``door`` starts the job."""
+def plan(accelerator: Accelerator, platform: Platform) -> Devices:
+    """One node's devices, of a defaulted ``accelerator``, on ``platform``."""
     row = accelerators.by_name(accelerator.type)
     if not row.is_device or not accelerator.devices:
         return _none(row)
-    if door == "run":
+    if not platform.in_container:
         return _some(accelerator, row, positions=accelerator.devices)
-    if door == "docker" or accelerator.allocation == "host":
+    if platform.exposes or accelerator.allocation == "host":
         return _host(accelerator, row)
     return _plugin(accelerator, row)
 
 
 def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
     """The processes of the node whose first rank is ``first``."""
-    shares = [_share(devices.positions, processes, local, isolation) for local in range(processes)]
+    shares = [masks.share(devices.positions, processes, local, isolation) for local in range(processes)]
     return tuple(
         Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
         for local, seen in enumerate(shares)
     )
 
 
-def exactly(devices: Devices, door: str) -> int | None:
+def exactly(devices: Devices, platform: Platform) -> int | None:
     """The number of devices a node must hold; None where it may hold more than the job uses."""
-    return None if door == "run" or not devices.positions else devices.count
+    return None if not platform.in_container or not devices.positions else devices.count
 
 
 def _none(row: Row) -> Devices:
@@ -103,20 +105,13 @@ def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]
     """By position; nothing where a mask holds what only a look at the devices can say."""
     if row.mask_value in BY_NUMBER:
         return {}
-    listed = positions if row.mask_ordered else tuple(sorted(positions))
-    return {**row.order_env.get(order, {}), str(row.mask_env): ",".join(map(str, listed))}
+    listed = masks.listed(list(map(str, positions)), row.mask_ordered)
+    return {**row.order_env.get(order, {}), str(row.mask_env): listed}
 
 
 def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
     """Nodes with such devices are often tainted by the resource's name."""
     return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
-
-
-def _share(positions: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    if isolation == "node" or not positions:
-        return positions
-    size = len(positions) // processes
-    return positions[local_rank * size : (local_rank + 1) * size]
 
 
 def _driven(seen: tuple[int, ...], local_rank: int, isolation: str) -> int | None:

@@ -1,13 +1,15 @@
 """The launchers' command lines around the user's own. Pure; what is in front of them is ``entry``'s.
 
 On Kubernetes, torchrun reads all but the number of processes from the operator's PET_ variables; a flag would beat
-them. On one machine (door ``run``) there is no operator, so the group is written here.
+them. On one machine (`k8sel run`) there is no operator, so the group is written here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.spec import Spec
 from k8sel.planning import mpi
 from k8sel.planning.env import reference
@@ -17,45 +19,51 @@ FOLDER = "/k8sel"  # where the entrypoint is mounted
 BUILT_IN = "k8sel-entrypoint"
 
 
-def entry(spec: Spec, door: str, mode: str = "") -> Argv:
+def entry(spec: Spec, platform: Platform, mode: str = "") -> Argv:
     """The words that start the entrypoint in ``mode`` (default: node); () where the job goes without it."""
     if spec.entrypoint.mode == "none":
         return ()
-    built_in = door == "run" or spec.entrypoint.mode == "image"
+    built_in = not platform.in_container or spec.entrypoint.mode == "image"
     program = (BUILT_IN,) if built_in else ("/bin/sh", f"{FOLDER}/entrypoint")
     return (*program, mode) if mode else program
 
 
-def before(spec: Spec, door: str, mode: str = "") -> Argv:
+def before(spec: Spec, platform: Platform, mode: str = "") -> Argv:
     """The same in front of a command."""
-    words = entry(spec, door, mode)
+    words = entry(spec, platform, mode)
     return (*words, "--") if words else ()
 
 
-def launch(spec: Spec, door: str, settled: Mapping[str, str]) -> Argv:
-    """The launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
-    if spec.launcher == "python":
-        return spec.command
-    if spec.launcher == "mpirun":
-        return mpi.launch(spec, door, before(spec, door, "rank"), settled)
-    command = before(spec, door, "rank") + spec.command if spec.accelerator.isolation == "process" else spec.command
-    if through_torchrun(spec):
-        return _torchrun(spec, door, command)
-    return _accelerate(spec, door, command)
+def launch(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+    """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
+    row = LAUNCHERS[spec.launcher]
+    program = row.program if spec.accelerator.devices else row.program_without_devices
+    return _PROGRAMS[program](spec, platform, settled)
 
 
-def through_torchrun(spec: Spec) -> bool:
-    """Whether torchrun starts the processes.
-
-    deepspeed's own launcher sorts and renumbers devices; accelerate's ``--cpu`` starts one process only.
-    """
-    return spec.launcher in ("torchrun", "deepspeed") or (
-        spec.launcher == "accelerate" and not spec.accelerator.devices
-    )
+def starts_mode_rank(spec: Spec, platform: Platform) -> bool:
+    """Whether the launcher starts each rank behind the entrypoint's mode ``rank``."""
+    row = LAUNCHERS[spec.launcher]
+    isolated = not row.starts_one and spec.accelerator.isolation == "process"
+    return bool(entry(spec, platform)) and (row.uses_mpi or isolated)
 
 
-def _torchrun(spec: Spec, door: str, command: Argv) -> Argv:
-    group = ("--standalone",) if door == "run" else ()
+def _alone(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+    return spec.command
+
+
+def _mpirun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+    return mpi.launch(spec, platform, before(spec, platform, "rank"), settled)
+
+
+def _process(spec: Spec, platform: Platform) -> Argv:
+    """The command of one process: the entrypoint stands in front where each process gets a mask of its own."""
+    return (before(spec, platform, "rank") if starts_mode_rank(spec, platform) else ()) + spec.command
+
+
+def _torchrun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+    command = _process(spec, platform)
+    group = ("--standalone",) if not platform.operator_env else ()
     processes = ("--nproc-per-node", str(spec.processes_per_node))
     return (
         "torchrun",
@@ -66,10 +74,11 @@ def _torchrun(spec: Spec, door: str, command: Argv) -> Argv:
     )
 
 
-def _accelerate(spec: Spec, door: str, command: Argv) -> Argv:
-    """Every number is written, or accelerate takes it from PET_ variables, from a file in the image, or by counting."""
+def _accelerate(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+    """Writes every number: accelerate looks for a missing one in PET_ variables and in files of the image."""
+    command = _process(spec, platform)
     nodes, processes = spec.nodes or 1, spec.processes_per_node or 1
-    local = door == "run"
+    local = not platform.operator_env
     total = nodes * processes
     return (
         *("accelerate", "launch"),
@@ -116,3 +125,6 @@ def _positional(words: list[str]) -> Argv:
     """``words`` behind argparse, which drops a ``--`` right after the first."""
     head, *tail = words
     return (head, "--", *tail) if tail[:1] == ["--"] else (head, *tail)
+
+
+_PROGRAMS = {None: _alone, "mpirun": _mpirun, "torchrun": _torchrun, "accelerate": _accelerate}  # Launcher.program

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
-from k8sel.facts.launchers import MPIS, Mpi
+from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.defaults import is_root
 from k8sel.jobfile.spec import Spec
@@ -64,40 +65,45 @@ def plan(spec: Spec, devices: Devices) -> MpiPlan:
 
 def capabilities(spec: Spec) -> tuple[str, ...]:
     """That a node's sshd needs."""
-    if spec.launcher != "mpirun":
+    if not LAUNCHERS[spec.launcher].uses_mpi:
         return ()
     return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
-def launch(spec: Spec, door: str, rank: Argv, settled: Mapping[str, str]) -> Argv:
+def launch(spec: Spec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
     """mpirun for all ranks, each with ``rank`` in front of the user's command."""
     binding = spec.mpi.binding or ""
-    return (*_mpirun(spec, door, spec.processes_per_node or 1, binding, settled), *rank, *spec.command)
+    return (*_mpirun(spec, platform, spec.processes_per_node or 1, binding, settled), *rank, *spec.command)
 
 
 def probe(spec: Spec, check: Argv) -> Argv:
     """mpirun for one ``check`` on each node."""
-    return (*_mpirun(spec, "kubernetes", 1, "", {}), *check)
+    return (*_mpirun(spec, KUBERNETES, 1, "", {}), *check)
 
 
-def _mpirun(spec: Spec, door: str, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
+def hostfile(spec: Spec) -> str:
+    """The file in which the operator lists the nodes."""
+    return MPIS[str(spec.mpi.implementation)].hostfile[-1]
+
+
+def _mpirun(spec: Spec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
     mpi = MPIS[str(spec.mpi.implementation)]
     nodes = spec.nodes or 1
     return (
-        *(_ssh_env(mpi, spec) if door == "kubernetes" else ()),
+        *(_ssh_env(mpi, spec) if platform.over_ssh else ()),
         mpi.program,
         *mpi.root_flags,
-        *_hosts(mpi, door, per_node),
+        *_hosts(mpi, platform, per_node),
         *(mpi.count, str(nodes * per_node)),
         *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
-        *(_ssh_flag(mpi, spec) if door == "kubernetes" else ()),
-        *_exports(mpi, spec, door),
+        *(_ssh_flag(mpi, spec) if platform.over_ssh else ()),
+        *_exports(mpi, spec, platform),
         *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
     )
 
 
-def _hosts(mpi: Mpi, door: str, slots: int) -> Argv:
-    return tuple(word.format(slots=slots) for word in mpi.local) if door != "kubernetes" else mpi.hostfile
+def _hosts(mpi: Mpi, platform: Platform, slots: int) -> Argv:
+    return tuple(word.format(slots=slots) for word in mpi.local) if not platform.over_ssh else mpi.hostfile
 
 
 def _cores(spec: Spec) -> int:
@@ -105,12 +111,12 @@ def _cores(spec: Spec) -> int:
     return (spec.cpu.threads_per_process or 1) + (spec.ccl.workers or 0)
 
 
-def _exports(mpi: Mpi, spec: Spec, door: str) -> Argv:
+def _exports(mpi: Mpi, spec: Spec, platform: Platform) -> Argv:
     """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
     entrypoint = spec.entrypoint.mode != "none"
     expected = (VARIABLE,) if entrypoint else ()
     own = (*expected, "MASTER_ADDR", *CONSTANTS, *oneccl.variables(spec))
-    left = door == "kubernetes" and entrypoint
+    left = platform.over_ssh and entrypoint
     names = dict.fromkeys((*own, *(each.name for each in spec.env if not (left and of_its_pod(each)))))
     if mpi.export_list:
         return (mpi.export, ",".join(names))

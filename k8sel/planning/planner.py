@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.facts import names
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.quantity import whole
 from k8sel.jobfile.spec import JobFile, Spec
@@ -14,12 +16,12 @@ from k8sel.planning import advice, devices, env, launch, mpi, pod
 from k8sel.planning.plan import Devices, Fragment, JobPlan, Node
 
 
-def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
-    """``job``, decided. It has to be defaulted for the same ``door``, and valid."""
+def plan(job: JobFile, *, sha256: str, platform: Platform = KUBERNETES) -> JobPlan:
+    """``job``, decided. It has to be defaulted for the same ``platform``, and valid."""
     spec, name = job.spec, job.metadata.name
-    held = devices.plan(spec.accelerator, door)
-    started = launch.launch(spec, door, _settled(spec, held))
-    gate = "gate" if spec.launcher == "mpirun" and door == "kubernetes" else ""
+    held = devices.plan(spec.accelerator, platform)
+    started = launch.launch(spec, platform, _settled(spec, held))
+    gate = "gate" if LAUNCHERS[spec.launcher].uses_mpi and platform.over_ssh else ""
     return JobPlan(
         name=name,
         namespace=job.metadata.namespace,
@@ -28,16 +30,16 @@ def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
         target=spec.target or "PyTorchJob",
         launcher=spec.launcher,
         image=spec.image or "",
-        nodes=_nodes(spec, name, held, door),
+        nodes=_nodes(spec, name, held, platform),
         processes_per_node=spec.processes_per_node or 1,
         devices=held,
-        expectation=_expectation(job, held, sha256, door),
+        expectation=_expectation(job, held, sha256, platform),
         entrypoint_mode=spec.entrypoint.mode or "configMap",
         launch=started,
-        command=launch.before(spec, door, gate) + started,
-        env=_env(spec, name, held, door),
+        command=launch.before(spec, platform, gate) + started,
+        env=_env(spec, name, held, platform),
         oneccl=tuple(oneccl.variables(spec)),
-        mpi=mpi.plan(spec, held) if spec.launcher == "mpirun" else None,
+        mpi=mpi.plan(spec, held) if LAUNCHERS[spec.launcher].uses_mpi else None,
         pod=pod.pod(spec, held),
         container=pod.container(spec, held, mpi.capabilities(spec)),
         shared_memory=pod.quantity(spec.shared_memory),
@@ -50,7 +52,7 @@ def plan(job: JobFile, *, sha256: str, door: str = "kubernetes") -> JobPlan:
         active_deadline_seconds=spec.policy.active_deadline_seconds,
         ttl_seconds_after_finished=spec.policy.ttl_seconds_after_finished,
         clean_pod_policy=spec.policy.clean_pod_policy or "Running",
-        warnings=advice.warnings(spec, held, door),
+        warnings=advice.warnings(spec, held, platform),
     )
 
 
@@ -59,9 +61,9 @@ def _labels(job: JobFile) -> dict[str, str]:
     return {**job.metadata.labels, **own}
 
 
-def _nodes(spec: Spec, job: str, held: Devices, door: str) -> tuple[Node, ...]:
+def _nodes(spec: Spec, job: str, held: Devices, platform: Platform) -> tuple[Node, ...]:
     count, processes = spec.nodes or 1, spec.processes_per_node or 1
-    called = ("localhost",) * count if door == "run" else names.nodes(job, spec.target, count)
+    called = ("localhost",) * count if not platform.in_container else names.nodes(job, spec.target, count)
     isolation = spec.accelerator.isolation or "node"
     return tuple(
         Node(name=name, node_rank=index, ranks=devices.ranks(held, processes, isolation, index * processes))
@@ -69,20 +71,22 @@ def _nodes(spec: Spec, job: str, held: Devices, door: str) -> tuple[Node, ...]:
     )
 
 
-def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expectation:
+def _expectation(job: JobFile, held: Devices, sha256: str, platform: Platform) -> Expectation:
     spec = job.spec
-    gated = spec.launcher == "mpirun" and door == "kubernetes" and spec.entrypoint.mode != "none"
+    gated = LAUNCHERS[spec.launcher].uses_mpi and platform.over_ssh and spec.entrypoint.mode != "none"
     return Expectation(
         accelerator=held.type,
         devices=held.positions,
-        count=devices.exactly(held, door),
+        count=devices.exactly(held, platform),
         order=spec.accelerator.order or "pci",
         product=held.product,
         memory=held.memory,
-        shared_memory=None if door == "run" else whole(spec.shared_memory),  # there, /dev/shm is the machine's own
+        shared_memory=whole(spec.shared_memory)
+        if platform.in_container
+        else None,  # there, /dev/shm is the machine's own
         isolation=spec.accelerator.isolation or "node",
         launcher=spec.launcher,
-        mpi=str(spec.mpi.implementation) if spec.launcher == "mpirun" else "",
+        mpi=str(spec.mpi.implementation) if LAUNCHERS[spec.launcher].uses_mpi else "",
         backend=spec.backend or "",
         nodes=spec.nodes or 1,
         processes_per_node=spec.processes_per_node or 1,
@@ -90,7 +94,9 @@ def _expectation(job: JobFile, held: Devices, sha256: str, door: str) -> Expecta
         check=spec.entrypoint.check or "enforce",
         job=job.metadata.name,
         job_file=sha256,
-        probe=mpi.probe(spec, launch.entry(spec, door, "check")) if gated else (),
+        probe=mpi.probe(spec, launch.entry(spec, platform, "check")) if gated else (),
+        hostfile=mpi.hostfile(spec) if gated else "",
+        rank_command=len(spec.command) if launch.starts_mode_rank(spec, platform) else 0,
     )
 
 
@@ -101,14 +107,14 @@ def _settled(spec: Spec, held: Devices) -> dict[str, str]:
     return {**held.mask_env, **threads} if bare or not held.positions else {}
 
 
-def _env(spec: Spec, job: str, held: Devices, door: str) -> tuple[Fragment, ...]:
+def _env(spec: Spec, job: str, held: Devices, platform: Platform) -> tuple[Fragment, ...]:
     constants = {**held.exposure_env, **_settled(spec, held)}
-    if spec.launcher == "mpirun":
-        constants |= {"MASTER_ADDR": _master(job, door), **mpi.CONSTANTS}
-    if spec.launcher == "accelerate" and launch.through_torchrun(spec):
-        constants["ACCELERATE_USE_CPU"] = "true"
+    if LAUNCHERS[spec.launcher].uses_mpi:
+        constants |= {"MASTER_ADDR": _master(job, platform), **mpi.CONSTANTS}
+    if not held.positions:
+        constants |= LAUNCHERS[spec.launcher].env_without_devices
     return env.merge(env.constants(constants | oneccl.variables(spec)), env.entries(spec.env))
 
 
-def _master(job: str, door: str) -> str:
-    return "127.0.0.1" if door != "kubernetes" else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"
+def _master(job: str, platform: Platform) -> str:
+    return "127.0.0.1" if not platform.over_ssh else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"

@@ -1,1 +1,1 @@
-"""Receipts: what each start wrote in the logs, collected and compared."""
+"""Receipts, which each start writes to its log: collected and compared."""

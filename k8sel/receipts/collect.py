@@ -1,6 +1,6 @@
-"""The receipts of a job: each start leaves one JSON line in a log; here they become what each rank had. Pure.
+"""Collects the receipts of a job, one JSON line in the log of each start, into the devices of each rank. Pure.
 
-A log may be anything: what carries the receipts' mark and is none is counted, and what a receipt lacks is not known.
+A log may hold anything: a line with the receipts' mark that cannot be read is counted, and a missing field is unknown.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from msgspec.structs import replace
 from k8sel.entrypoint.report import RECEIPT
 
 VERSION = 1
-_DIGITS = 9  # of a rank: more is no number that anybody gave
-Fields = Mapping[str, Any]  # a receipt, as its start wrote it
+_DIGITS = 9  # of a rank: a longer number is not a rank
+Fields = Mapping[str, Any]  # a receipt as its start wrote it
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """A line of a log, and whose it is."""
+    """A line of a log, and its node."""
 
     text: str
-    node: str | None = None  # None: the receipt says it
+    node: str | None = None  # None: the receipt names it
 
 
 class Process(Struct, frozen=True, kw_only=True):
-    """One process, as the last receipt that names it says."""
+    """One process, as in the last receipt that names it."""
 
     node: str
-    rank: int | None  # None: no launcher said it
+    rank: int | None  # None: no launcher gave one
     local_rank: int
-    own: Fields  # of this process alone: devices, positions
+    own: Fields  # the fields of this process alone: devices, positions
     start: Fields  # the whole receipt
 
 
 class Receipts(Struct, frozen=True, kw_only=True):
-    """What is known of one job's start."""
+    """The known facts about one job's start."""
 
     job: str
-    nodes: int | None  # that the job has to have; None: not known
-    starts: tuple[Fields, ...]  # the last of each node, or of each process where it has its own; by node and rank
+    nodes: int | None  # planned for the job; None: not known
+    starts: tuple[Fields, ...]  # the last receipt of each node or process, by node and rank
     earlier: Mapping[str, int]  # node -> starts before its last one
-    broken: int = 0  # lines with the mark that cannot be read
-    remarks: tuple[str, ...] = ()  # of whoever gathered them
+    broken: int = 0  # receipts that cannot be read
+    remarks: tuple[str, ...] = ()  # from the code that gathered the logs
 
     @property
     def processes(self) -> list[Process]:
-        """Each process once, by rank. What a process says of itself counts more than what its node says of all."""
+        """Each process once, by rank. A process's own receipt replaces that of its node."""
         found = {(each.node, each.local_rank): each for start in self.starts for each in _processes(start)}
         alone = len({node for node, _ in found}) == 1
         known = [
@@ -58,11 +58,11 @@ class Receipts(Struct, frozen=True, kw_only=True):
         return sorted(known, key=lambda each: (each.rank is None, each.rank or 0, natural(each.node), each.local_rank))
 
     def named(self) -> list[str]:
-        """The nodes with a receipt, in the order of their first ranks."""
+        """Returns the nodes with a receipt, in the order of their first ranks."""
         return list(dict.fromkeys(each.node for each in self.processes))
 
     def notes(self) -> list[str]:
-        """What a reader has to know beside the receipts."""
+        """Returns the notes on missing, repeated and unreadable receipts."""
         return [*self._missing(), *self.remarks, *self._restarted(), *self._unreadable()]
 
     def _missing(self) -> Iterator[str]:
@@ -86,7 +86,7 @@ class Receipts(Struct, frozen=True, kw_only=True):
             yield f"{lines} cut off or mixed with other output, and left out"
 
     def document(self) -> dict[str, Any]:
-        """The whole as JSON has it: to be kept, read again and compared."""
+        """Returns the receipts as a JSON document, to keep, read again and compare."""
         return {
             "version": VERSION,
             "job": self.job,
@@ -99,16 +99,16 @@ class Receipts(Struct, frozen=True, kw_only=True):
 
 
 class Mixed(ValueError):
-    """Receipts of several jobs; the text names them."""
+    """Raised for receipts of several jobs; the text names the jobs."""
 
 
 def collect(lines: Iterable[Line], nodes: int | None = None) -> Receipts | None:
-    """The receipts in the lines of one job's logs; None where there is none. Raises Mixed."""
+    """Returns the receipts in the lines of one job's logs; None where there are none. Raises Mixed."""
     starts: dict[tuple[Any, ...], Fields] = {}
     earlier: dict[tuple[Any, ...], int] = {}
     broken = 0
     for line in lines:
-        for text in line.text.split(RECEIPT)[1:]:  # lines of two processes may have become one
+        for text in line.text.split(RECEIPT)[1:]:  # lines of two processes may run into one
             fields = _read(text, line.node)
             if fields is None:
                 broken += 1
@@ -122,7 +122,7 @@ def collect(lines: Iterable[Line], nodes: int | None = None) -> Receipts | None:
 
 
 def saved(data: bytes) -> Receipts | None:
-    """The receipts of a document that `document` made; None where ``data`` is something else. Raises ValueError."""
+    """Reads the receipts of a document from `document`; None where ``data`` is not one. Raises ValueError."""
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -130,20 +130,20 @@ def saved(data: bytes) -> Receipts | None:
     if not isinstance(document, dict) or not isinstance(document.get("receipts"), list):
         return None
     if document.get("version") != VERSION:
-        raise ValueError(f"it is of version {document.get('version')}, and this k8sel reads version {VERSION}")
+        raise ValueError(f"its version is {document.get('version')}, and this k8sel reads version {VERSION}")
     starts = [_checked(each) for each in document["receipts"]]
     if not starts or None in starts:
         raise ValueError("its receipts cannot be read")
     earlier = {node: number for node, number in _dict(document, "earlier").items() if type(number) is int}
     good = [each for each in starts if each is not None]
     found = _receipts(good, _number(document, "nodes"), earlier, _number(document, "broken") or 0)
-    said = document.get("notes")
-    notes = [note for note in said if isinstance(note, str)] if isinstance(said, list) else []
+    listed = document.get("notes")
+    notes = [note for note in listed if isinstance(note, str)] if isinstance(listed, list) else []
     return found and replace(found, remarks=tuple(note for note in notes if note not in found.notes()))
 
 
 def _number(fields: Fields, name: str) -> int | None:
-    """A whole number; None where there is anything else. JSON's true is none, whatever Python says."""
+    """Returns a whole number; None for any other value. JSON's true is not a number, although bool is an int."""
     found = fields.get(name)
     return found if type(found) is int else None
 
@@ -154,13 +154,13 @@ def _dict(document: Fields, name: str) -> Fields:
 
 
 def plain(value: object) -> str:
-    """A value out of a log on one line, without what a terminal would obey."""
+    """Returns a value from a log on one line, without control characters."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
     return (text if text.isprintable() else ascii(text)[1:-1]) or "-"
 
 
 def natural(name: str) -> tuple[str, int, str]:
-    """What names are sorted by: ``worker-10`` comes after ``worker-9``."""
+    """Returns the sort key of a name: ``worker-10`` comes after ``worker-9``."""
     return name.rstrip("0123456789"), len(name), name
 
 
@@ -170,15 +170,15 @@ def _receipts(starts: list[Fields], nodes: int | None, earlier: Mapping[str, int
         raise Mixed(", ".join(map(plain, jobs)))
     if not starts:
         return None
-    said = [number for each in starts if (number := _number(each, "nodes")) is not None]
+    planned = [number for each in starts if (number := _number(each, "nodes")) is not None]
     ordered = sorted(starts, key=lambda each: natural(each["node"]))  # stable: a node's own starts stay in their order
     return Receipts(
-        job=jobs[0], nodes=nodes or max(said, default=None), starts=tuple(ordered), earlier=earlier, broken=broken
+        job=jobs[0], nodes=nodes or max(planned, default=None), starts=tuple(ordered), earlier=earlier, broken=broken
     )
 
 
 def _read(text: str, node: str | None) -> Fields | None:
-    """The receipt that a text begins with, whatever is behind it; None where it cannot be read."""
+    """Returns the receipt at the start of a text, whatever follows it; None where it cannot be read."""
     try:
         found, _ = json.JSONDecoder(parse_constant=_refused).raw_decode(text.lstrip())
     except (ValueError, RecursionError):
@@ -188,12 +188,12 @@ def _read(text: str, node: str | None) -> Fields | None:
 
 
 def _refused(constant: str) -> None:
-    """Python reads NaN, which JSON has not, and which is not even equal to itself."""
+    """Refuses NaN and infinities, which Python's decoder reads and JSON does not have."""
     raise ValueError(constant)
 
 
 def _checked(found: object) -> Fields | None:
-    """A receipt with all that the rest relies on: a node, and ranks that are numbered."""
+    """Returns a receipt with the fields that the rest needs, a node and numbered ranks; else None."""
     if not isinstance(found, dict) or not isinstance(found.get("node"), str):
         return None
     ranks = found.get("ranks")
@@ -210,13 +210,13 @@ def _is_rank(found: object) -> bool:
 
 
 def _part(fields: Fields) -> tuple[Any, ...]:
-    """What of a job started: a node for all its processes, or one of them. Two of the same are a start and its next."""
+    """Returns the key of a start: a node or one process of it. A second start with the same key is a restart."""
     job, mode = str(fields.get("job") or ""), str(fields.get("mode"))
     return (fields["node"], job, mode, *(rank["localRank"] for rank in fields["ranks"]))
 
 
 def _by_node(earlier: Mapping[tuple[Any, ...], int]) -> dict[str, int]:
-    """Earlier starts of each node: of its processes, which a launcher may have started again, the most."""
+    """Returns the earlier starts of each node: those of its most restarted process."""
     found: dict[str, int] = {}
     for (node, *_), number in earlier.items():
         found[node] = max(number, found.get(node, 0))
@@ -231,8 +231,8 @@ def _processes(start: Fields) -> Iterator[Process]:
 
 
 def _rank(start: Fields, local: int, number: int) -> int | None:
-    """A process's rank in the whole job: a node that starts several was given its own number under that name."""
-    said = str(start.get("rank") or "")
-    if not (said.isascii() and said.isdecimal()) or len(said) > _DIGITS:
+    """Returns a process's rank in the job; on a node that starts several, the receipt's rank is the node's."""
+    given = str(start.get("rank") or "")
+    if not (given.isascii() and given.isdecimal()) or len(given) > _DIGITS:
         return None
-    return int(said) * number + local if number > 1 else int(said)
+    return int(given) * number + local if number > 1 else int(given)

@@ -1,7 +1,7 @@
-"""Two starts of a job, process by process: what was different. Pure.
+"""Compares two starts of a job, process by process. Pure.
 
-Processes are matched by rank, not by the names of their nodes, which have the job's own in them. What only one of two
-receipts can say, because the other was written by an older version, is no difference: it is said to be not compared.
+Processes are matched by rank, not by the names of their nodes, which contain the job's name. A field that only one of
+two receipts can have, because an older version wrote the other, is not a difference: it is listed as not compared.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from msgspec import Struct
 
 from k8sel.receipts.collect import Fields, Process, Receipts, natural
 
-# Who wrote the receipt and where, which is never the same twice; and what is compared by itself.
+# Fields that name the writer and its place, which always differ, and fields that are compared separately.
 _OWN = ("node", "job", "jobFile", "rank", "ranks", "mode", "nodes", "processesPerNode")
-# Keys that come and go with what is there: without one, there is none. Others are missing in an older receipt.
+# Optional keys: where one is absent, its subject is absent. Other keys are missing only in an older receipt.
 _OPEN = ("mask", "libraries")
-_NUMBER = re.compile(r"\[[0-9]+\]")  # of a device among a process's own
+_NUMBER = re.compile(r"\[[0-9]+\]")  # the number of a device of a process
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One thing that was not the same; None is "not known", or "not there"."""
+    """A field that differs; None means not known, or absent."""
 
     field: str
     a: Any
     b: Any
-    ranks: tuple[int, ...] = ()  # of the processes that it is true for; () is the whole job
-    nodes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # theirs, in the first and in the second
+    ranks: tuple[int, ...] = ()  # the processes that differ; () is the whole job
+    nodes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # their nodes in the first and in the second start
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """What was found of two starts."""
+    """The result of comparing two starts."""
 
     jobs: tuple[str, str]
-    processes: int  # that both have
-    nodes: int  # of the first
+    processes: int  # in both starts
+    nodes: int  # in the first start
     differences: tuple[Difference, ...]
-    unknown: tuple[str, ...]  # fields that only one of them says
+    unknown: tuple[str, ...]  # fields that only one of them has
 
 
 def compare(a: Receipts, b: Receipts) -> Compared:
-    """What was different in ``b``."""
+    """Returns what differs in ``b``."""
     pairs = _pairs(a, b)
     found: dict[_Change, list[int]] = {}
     unknown: dict[str, None] = {}
@@ -62,7 +62,7 @@ def compare(a: Receipts, b: Receipts) -> Compared:
 
 _Change = tuple[
     str, str, str
-]  # field, before, after; the last two as JSON, since what is the same for many is said once
+]  # field, before, after; the last two as JSON, so that equal changes of several ranks are one
 
 
 def _difference(change: _Change, ranks: list[int], pairs: Mapping[int, tuple[Process, Process]]) -> Difference:
@@ -76,19 +76,19 @@ _FIRST = ("device", "devices", "positions", "mask", "threads", "driver", "runtim
 
 
 def _order(each: Difference) -> tuple[int, tuple[int, ...], tuple[str, int, str]]:
-    """What is asked for first comes first."""
+    """Returns the sort key of a difference: the fields that users look at first come first."""
     name = each.field.partition(".")[0].partition("[")[0]
     return _FIRST.index(name) if name in _FIRST else len(_FIRST), each.ranks, natural(each.field)
 
 
 def _pairs(a: Receipts, b: Receipts) -> dict[int, tuple[Process, Process]]:
-    """The processes that both have, by rank."""
+    """Returns the processes in both starts, by rank."""
     mine, theirs = _by_rank(a), _by_rank(b)
     return {rank: (mine[rank], theirs[rank]) for rank in mine if rank in theirs}
 
 
 def _by_rank(receipts: Receipts) -> dict[int, Process]:
-    """Processes by rank; where no launcher said ranks, by their place: nodes in order, and on each its processes."""
+    """Returns processes by rank; without ranks, by node and by process on the node."""
     each = receipts.processes
     if any(process.rank is None for process in each):
         return dict(enumerate(each))
@@ -112,12 +112,12 @@ def _job_file(receipts: Receipts) -> str | None:
 
 
 def _starts(receipts: Receipts) -> int:
-    """How often the job's most restarted node was started."""
+    """Returns how often the job's most restarted node was started."""
     return 1 + max(receipts.earlier.values(), default=0)
 
 
 def _flat(process: Process) -> Fields:
-    """Everything that is said of a process, by dotted names."""
+    """Returns all fields of a process, by dotted names."""
     shared = {name: value for name, value in process.start.items() if name not in _OWN}
     own = {name: value for name, value in process.own.items() if name not in ("localRank", "devices")}
     devices = process.own.get("devices", [])
@@ -128,14 +128,14 @@ def _flat(process: Process) -> Fields:
 def _leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in fields.items():
         if isinstance(value, dict):
-            yield f"{prefix}{name}", {}  # that it is there at all
+            yield f"{prefix}{name}", {}  # marks that the field is present
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
 
 def _changes(a: Fields, b: Fields, unknown: dict[str, None]) -> Iterator[_Change]:
-    """The fields in which two processes differ; those that only one of them can say go to ``unknown``."""
+    """Yields the fields in which two processes differ; adds fields that only one can have to ``unknown``."""
     for field in dict.fromkeys((*a, *b)):
         if (field in a) != (field in b) and not _is_absent(field, a if field in b else b):
             if not _below(field, unknown) and not _is_device(field, a, b):
@@ -147,7 +147,7 @@ def _changes(a: Fields, b: Fields, unknown: dict[str, None]) -> Iterator[_Change
 
 
 def _is_absent(field: str, other: Fields) -> bool:
-    """Whether the other side, which lacks the field, says with that that there is none."""
+    """Reports whether the side without the field shows that its subject is absent."""
     parent = field.partition(".")[0]
     return parent != field and parent in _OPEN and parent in other
 
@@ -157,5 +157,5 @@ def _below(field: str, unknown: Iterable[str]) -> bool:
 
 
 def _is_device(field: str, a: Fields, b: Fields) -> bool:
-    """Whether it is of a device that the other side has not got: their number says that already."""
+    """Reports whether the field belongs to a device that only one side has; the count of devices shows that."""
     return field.startswith("device") and a.get("devices") != b.get("devices")

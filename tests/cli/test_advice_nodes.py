@@ -34,22 +34,22 @@ def test_a_job_without_devices_is_compared_with_nothing() -> None:
 def test_no_node_has_any() -> None:
     assert said(2, []) == (
         "spec.accelerator.count: warning: no node of this cluster has nvidia.com/gpu, so the pods would stay Pending. "
-        "Hint: is the device plugin of type cuda installed? `resource` says another name for it"
+        "Hint: install the device plugin for type cuda, or set `resource` to the name that the cluster uses"
     )
 
 
 def test_no_node_has_as_many() -> None:
     assert said(8, [2, 4]) == (
         "spec.accelerator.count: warning: no node has 8 nvidia.com/gpu, so the pods would stay Pending: the largest "
-        "has 4. Hint: count: 4, and more nodes"
+        "has 4. Hint: set count: 4 and more nodes"
     )
 
 
 @pytest.mark.parametrize(("nodes", "fits"), [(2, True), (3, True), (4, False)])
 def test_the_nodes_together(nodes: int, fits: bool) -> None:
     text = (
-        "spec.nodes: warning: 4 times 4 nvidia.com/gpu do not fit this cluster, so pods would stay Pending: 3 would. "
-        "Hint: nodes: 3, unless the cluster grows by itself"
+        "spec.nodes: warning: the cluster has room for 3 of 4 nodes with 4 nvidia.com/gpu, so pods would stay Pending. "
+        "Hint: set nodes: 3, unless the cluster adds nodes itself"
     )
     assert said(4, [2, 4, 8], nodes) == ("" if fits else text)
 
@@ -57,6 +57,6 @@ def test_the_nodes_together(nodes: int, fits: bool) -> None:
 @pytest.mark.parametrize(("sizes", "shown"), [([8, 8], "8"), ([2, 4, 8], "4 to 8")])
 def test_nodes_have_more(sizes: list[int], shown: str) -> None:
     assert said(3, sizes) == (
-        f"spec.accelerator.count: warning: asks for 3 of the {shown} nvidia.com/gpu that a node of this cluster has. "
-        "Hint: other pods may share the node, and which devices come is the plugin's choice"
+        f"spec.accelerator.count: warning: other pods may share the node: the job asks for 3 of its "
+        f"{shown} nvidia.com/gpu. Hint: ask for all of them, or accept any of them: the device plugin chooses"
     )

@@ -27,12 +27,12 @@ def test_a_trap_is_a_paragraph_and_status_1() -> None:
     assert result.returncode == 1
     assert result.stdout.split("\n") == [
         f"{TRAP}:14:7: mask-twice: CUDA_VISIBLE_DEVICES=1,1 names a device twice (Pod/try-out)",
-        "    then: it is not defined what that means; torch counts no device at all",
-        "    fix:  each device once",
+        "    then: the meaning is undefined; torch counts no device at all",
+        "    fix:  name each device once",
         "    from: pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
         "",
     ]
-    assert result.stderr == "2 objects looked at, 1 trap\n"
+    assert result.stderr == "2 objects checked, 1 trap\n"
 
 
 def test_a_clean_manifest_is_status_0() -> None:
@@ -45,8 +45,8 @@ def test_nothing_to_look_at_is_said() -> None:
     result = audit("-", text="kind: Service\n")
 
     assert (result.returncode, result.stdout) == (0, "")
-    kinds = "no PyTorchJob, MPIJob, Job, Pod is in there"
-    assert result.stderr == f"{kinds}: nothing was looked at (job files: `k8sel validate`)\n"
+    kinds = "no PyTorchJob, MPIJob, Job, Pod found"
+    assert result.stderr == f"{kinds}: nothing was checked (use `k8sel validate` for job files)\n"
 
 
 def test_json_has_every_field() -> None:

@@ -79,7 +79,9 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("mine")
     result = k8sel("init", cwd=tmp_path)
     assert (result.returncode, (tmp_path / "job.yaml").read_text()) == (2, "mine")
-    assert result.stderr == "invalid: job.yaml exists already. Hint: k8sel init ... OTHER.yaml, or remove job.yaml\n"
+    assert (
+        result.stderr == "invalid: job.yaml exists already. Hint: use k8sel init ... OTHER.yaml, or remove job.yaml\n"
+    )
 
 
 def test_render_reads_standard_input_and_several_files() -> None:
@@ -106,7 +108,8 @@ def test_a_missing_file_is_a_message() -> None:
     result = k8sel("plan", "nowhere.yaml")
     assert result.returncode == 2
     assert result.stderr == (
-        "invalid: nowhere.yaml cannot be read: No such file or directory. Hint: `k8sel init` writes a starter file\n"
+        "invalid: nowhere.yaml cannot be read: No such file or directory. "
+        "Hint: run `k8sel init` to write a starter file\n"
     )
 
 
@@ -133,7 +136,7 @@ def test_jobs_of_one_name_in_two_files_are_refused(tmp_path: Path) -> None:
     result = k8sel("render", "-q", "a.yaml", "b.yaml", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: another name\n"
+        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: use another name\n"
     )
     again = k8sel("render", "-q", "a.yaml", "a.yaml", cwd=tmp_path)
     assert again.stderr == "a.yaml:6:9: metadata.name: duplicate: this file is given twice. Hint: give it once\n"
@@ -166,6 +169,12 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m k8sel render -q {EXAMPLES}/*.yaml | head -n 1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert result.stderr == ""
+
+
+def test_the_platform_of_a_plan_has_an_old_name() -> None:
+    plans = [k8sel("plan", "-q", option, "docker", str(JOB)) for option in ("--on", "--door")]
+    assert plans[0].returncode == plans[1].returncode == 0
+    assert plans[0].stdout == plans[1].stdout != k8sel("plan", "-q", str(JOB)).stdout
 
 
 def test_plan_json_and_table_agree() -> None:
@@ -247,5 +256,5 @@ def test_a_fault_of_k8sel_is_reported_without_the_text_of_the_exception() -> Non
     assert re.fullmatch(r"k8sel: a fault in k8sel itself: ValueError in k8sel\.cli\.main, line \d+", first)
     assert rest == [
         "Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.",
-        "Read that first: it can quote your files, secrets included.",
+        "Read that first: it can quote your files with their secrets.",
     ]

@@ -137,8 +137,8 @@ def test_a_mask_in_the_shell_is_named_and_hides_nothing(box: Box) -> None:
     shown = k8sel(box, "devices", CUDA_VISIBLE_DEVICES="1")
     assert shown.stdout == k8sel(box, "devices").stdout
     assert shown.stderr == (
-        "note: this shell sets CUDA_VISIBLE_DEVICES=1: all devices are listed, and a program started here gets those "
-        "that it leaves. `k8sel run` wants it unset\n"
+        "note: this shell sets CUDA_VISIBLE_DEVICES=1: the list has all devices, but a program started here sees only "
+        "those in this mask. Unset it before `k8sel run`\n"
     )
     assert json.loads(k8sel(box, "devices", "-o", "json", CUDA_VISIBLE_DEVICES="1").stdout)["masks"] == {
         "CUDA_VISIBLE_DEVICES": "1"

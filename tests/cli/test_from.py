@@ -160,7 +160,7 @@ def test_a_manifests_problem_is_where_it_stands(tmp_path: Path) -> None:
     result = k8sel("from", "-f", str(file))
 
     assert result.returncode == 2
-    assert result.stderr.startswith(f'{file}:4:25: invalid: --nproc-per-node is "x", not a number from 1 on')
+    assert result.stderr.startswith(f'{file}:4:25: invalid: --nproc-per-node is "x", not a number of at least 1')
     assert result.stderr.split("\n")[2].index("^") == 28
 
 

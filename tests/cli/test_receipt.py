@@ -112,7 +112,7 @@ def test_what_every_rank_has_is_said_once(good: Path, tmp_path: Path) -> None:
         "every rank: threads: 4 -> 1\n"
         "every rank: libraries.torch: 2.6.0 -> 2.5.1\n"
         "every rank: libraries.triton: none -> 3.1.0\n"
-        "not compared, since only one of the two says it: python\n"
+        "not compared, only one of the two has it: python\n"
     )
 
 
@@ -134,12 +134,12 @@ def test_what_is_no_receipt_is_said(tmp_path: Path) -> None:
     (tmp_path / "both.log").write_text(log(*two_nodes("first"), *two_nodes("second")))
     (tmp_path / "later.json").write_text('{"version": 2, "receipts": []}')
     for file, message in {
-        "empty": "empty holds no receipt. Hint: a log that has its start, or what `k8sel receipt JOB -o json` printed",
-        "both.log": "both.log holds receipts of several jobs: first, second. Hint: one file for each",
+        "empty": "empty has no receipt. Hint: use a log from its start, or the output of `k8sel receipt JOB -o json`",
+        "both.log": "both.log has receipts of several jobs: first, second. Hint: make one file for each job",
         "later.json": "later.json cannot be read as receipts: it is of version 2, and this k8sel reads version 1. "
         "Hint: make it again with this k8sel",
-        "none.log": "none.log cannot be read: No such file or directory. Hint: `k8sel logs JOB > FILE`, or `k8sel "
-        "receipt JOB -o json > FILE`, makes one",
+        "none.log": "none.log cannot be read: No such file or directory. Hint: make it by `k8sel logs JOB > FILE` or "
+        "`k8sel receipt JOB -o json > FILE`",
     }.items():
         failed = k8sel("receipt", file, cwd=tmp_path)
         assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", f"invalid: {message}\n")
@@ -149,7 +149,7 @@ def test_words_that_mean_nothing_are_refused(good: Path) -> None:
     for words in (("diff", good), ("diff", good, good, good), (good, good)):
         failed = k8sel("receipt", *words)
         assert failed.returncode == 2
-    assert "Hint: k8sel receipt JOB|FILE, or diff A B" in failed.stderr
+    assert "Hint: use k8sel receipt JOB|FILE, or k8sel receipt diff A B" in failed.stderr
 
 
 def test_nothing_in_a_log_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_a_stale_mask_is_named_and_can_be_overridden() -> None:
     refused = run(str(HELLO), env=stale)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
-        "k8sel: this shell already sets CUDA_VISIBLE_DEVICES=2, and `devices` would count inside that. "
-        "Unset it (unset CUDA_VISIBLE_DEVICES), or go on with --override-env, which replaces it for this job alone.\n"
+        "k8sel: this shell already sets CUDA_VISIBLE_DEVICES=2, which would renumber `devices`. "
+        "Unset it (unset CUDA_VISIBLE_DEVICES), or use --override-env, which replaces it for this job only.\n"
     )
     show = job("python3", "-c", "import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']))")
     assert run("--override-env", "-", env=stale, text=show).stdout == "''\n"
@@ -234,8 +234,8 @@ def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:
     refused = run("-", env=elsewhere, text=text)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
-        "k8sel: type mps is a part of the machine, and this one (Linux x86_64) has no Apple GPU (MPS). "
-        "type: auto takes what each machine has; `k8sel devices` lists it.\n"
+        "k8sel: this machine (Linux x86_64) has no Apple GPU (MPS), which type mps needs. "
+        "Set type: auto to use the devices of each machine; `k8sel devices` lists them.\n"
     )
     assert run("--print", "-", env=elsewhere, text=text).returncode == 0
 

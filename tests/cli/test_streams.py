@@ -43,7 +43,7 @@ def test_closed_standard_input_is_a_message() -> None:
     done = shell(f"{K8SEL} plan - <&-")
     assert (done.returncode, done.stderr.decode()) == (
         2,
-        "invalid: standard input is closed. Hint: name a file, or give one with `k8sel ... - < FILE`\n",
+        "invalid: standard input is closed. Hint: name a file, or use `k8sel ... - < FILE`\n",
     )
 
 
@@ -64,7 +64,7 @@ def test_a_full_disk_is_a_message(command: str) -> None:
     done = shell(f"{K8SEL} {command} {file} > /dev/full")
     assert (done.returncode, done.stderr.decode()) == (
         1,
-        "k8sel: standard output cannot be written: No space left on device. Nothing that it holds is complete\n",
+        "k8sel: standard output cannot be written: No space left on device. The output is incomplete\n",
     )
 
 
@@ -137,7 +137,7 @@ def test_no_home_is_needed() -> None:
     ("words", "offered"),
     [
         ("k8sel ren", ["render"]),
-        ("k8sel plan --do", ["--door"]),
+        ("k8sel plan --on", ["--on"]),
         ("k8sel render -o ", ["yaml", "json"]),
         ("k8sel init --launcher m", ["mpirun"]),
         ("k8sel init -a cu", ["cuda"]),

@@ -64,7 +64,7 @@ def test_a_changed_job_is_refused_with_the_fields_that_changed(client: Cluster) 
         apply(client, [other])
     (problem,) = caught.value.problems
     assert problem.path == ("spec", "image")
-    assert problem.hint.startswith(f"k8sel delete -n {client.namespace} changed")
+    assert problem.hint.startswith(f"run `k8sel delete -n {client.namespace} changed`")
 
 
 def test_what_the_operator_reads_again_may_change(client: Cluster) -> None:
@@ -119,7 +119,7 @@ def test_a_job_that_is_going_is_not_applied_over(client: Cluster, cluster: Box) 
 def test_another_namespace_than_the_file_says(client: Cluster) -> None:
     job = pytorch_job("placed")
     job["metadata"]["namespace"] = client.namespace
-    with pytest.raises(ClusterError, match="the option says elsewhere"):
+    with pytest.raises(ClusterError, match="the option sets elsewhere"):
         apply(client, [job], Options(namespace="elsewhere"))
 
 

@@ -44,7 +44,7 @@ def test_a_job_from_apply_to_delete(cluster: Box, namespace: str, job: Path) -> 
     again = cluster.k8sel("apply", str(job))
     assert again.stdout.count("unchanged") == 2
     way = f"k8sel delete shown -n {namespace}, then apply"
-    assert f"k8sel: it has ended (Succeeded) and does not start again: {way}\n" in again.stderr
+    assert f"k8sel: the job has ended (Succeeded) and does not start again: {way}\n" in again.stderr
     assert "shown-master-0 | from the job\n" in cluster.k8sel("logs", str(job)).stdout
     assert "Succeeded" in cluster.k8sel("status", "shown", "-n", namespace).stdout
     for name in ("shown", str(job)):

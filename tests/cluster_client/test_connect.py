@@ -78,7 +78,7 @@ def test_a_pod_without_its_service_account(kubeconfig: Path, monkeypatch: pytest
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     assert not kubeconfig.exists()
-    with pytest.raises(ClusterError, match="inside a pod, but its service account is not mounted"):
+    with pytest.raises(ClusterError, match="this pod has no mounted service account"):
         connect()
 
 
@@ -102,7 +102,7 @@ def test_a_closed_port(kubeconfig: Path) -> None:
 
 def test_a_host_name_that_is_not_known(kubeconfig: Path) -> None:
     kubeconfig.write_text(GOOD.replace("SERVER", "https://nowhere.invalid"))
-    with pytest.raises(ClusterError, match=r"https://nowhere.invalid: this host name is not known here"):
+    with pytest.raises(ClusterError, match=r"https://nowhere.invalid: DNS does not know this host name"):
         status(_direct(connect()), JobRef(name="any"))
 
 

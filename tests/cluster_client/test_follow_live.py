@@ -81,7 +81,7 @@ def test_a_wait_that_takes_too_long(client: Cluster) -> None:
 def test_a_job_that_is_deleted_meanwhile(client: Cluster) -> None:
     apply(client, [pytorch_job("gone", "sleep 600")])
     threading.Timer(2, delete, [client, JobRef(name="gone")]).start()
-    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while it was waited for"):
+    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while k8sel waited for it"):
         wait(client, JobRef(name="gone"), timeout=30)
 
 
@@ -93,7 +93,7 @@ def test_an_image_without_the_program(client: Cluster, cluster: Box) -> None:
     assert failure is not None
     assert failure.reason == "StartError"
     assert failure.message.startswith("the image cannot start python3: executable file not found in $PATH. ")
-    assert "needs python3 in the image" in failure.message
+    assert "Use an image with python3" in failure.message
 
 
 def test_why_a_pod_waits(client: Cluster) -> None:

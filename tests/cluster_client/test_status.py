@@ -72,7 +72,9 @@ def test_a_restart_is_explained_by_the_operator() -> None:
 
 def test_a_job_without_conditions_is_looked_after_by_nobody() -> None:
     assert read(job(), [], now=later(5)).reason == ""
-    assert read(job(), [], now=later(60)).reason == "no operator has taken it up: is the training-operator running?"
+    assert (
+        read(job(), [], now=later(60)).reason == "no operator handles this job: check that the training-operator runs"
+    )
     assert read(job("Created"), [], now=later(60)).reason == ""
 
 

@@ -106,6 +106,6 @@ def test_a_token_that_fits_no_header_is_refused(server: ApiServer, tmp_path: Pat
 
     assert printed == (
         f"http://127.0.0.1:{server.server_port}: the token of context one has a control character or a letter outside "
-        "ASCII, and no HTTP header can carry it. Write the token anew in the kubeconfig, or log in again\n"
+        "ASCII, and no HTTP header can carry it. Replace the token in the kubeconfig, or log in again\n"
     )
     assert server.seen == []

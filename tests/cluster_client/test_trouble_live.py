@@ -78,7 +78,9 @@ def test_a_token_that_is_not_accepted(client: Cluster, tmp_path: Path, monkeypat
 
 
 def test_a_missing_namespace(client: Cluster) -> None:
-    with pytest.raises(ClusterError, match=r"there is no namespace nowhere\. kubectl create namespace nowhere"):
+    with pytest.raises(
+        ClusterError, match=r"there is no namespace nowhere\. Create it: kubectl create namespace nowhere"
+    ):
         apply(client, [pytorch_job("any")], Options(namespace="nowhere"))
 
 
@@ -122,7 +124,7 @@ def test_a_webhook_that_is_down_is_waited_for_then_named(client: Cluster, cluste
     with cluster.without("training-operator"), pytest.raises(ClusterError) as caught:
         apply(client, [pytorch_job("late")], Options(webhook_seconds=3, progress=said.append))
     shown = str(caught.value)
-    assert "after 3 s still: webhook validator.pytorchjob.training-operator.kubeflow.org" in shown
+    assert "after 3 s, webhook validator.pytorchjob.training-operator.kubeflow.org" in shown
     assert "(service kubeflow/training-operator) does not answer: " in shown
     assert "kubectl get endpointslices,pods -n kubeflow" in shown
     assert said[0].startswith("waiting: webhook validator.pytorchjob.training-operator.kubeflow.org")
@@ -149,4 +151,4 @@ def test_an_operator_that_is_not_there(client: Cluster, cluster: Box) -> None:
     with cluster.without("mpi-operator"):
         apply(client, [mpi_job("alone")])
         reason = await_(lambda: status(client, JobRef(name="alone")).reason, what="a reason")
-    assert reason == "no operator has taken it up: is the mpi-operator running?"
+    assert reason == "no operator handles this job: check that the mpi-operator runs"

@@ -304,7 +304,7 @@ def test_a_runtime_that_the_daemon_lacks_is_named(cdi_daemon: Docker, accelerato
     [
         ("", 1, "k8sel: image user runs as root, and runAsNonRoot forbids that"),
         ("0:7", 1, "k8sel: image user runs as root, and runAsNonRoot forbids that"),
-        ("nobody", 1, "k8sel: image user names its user, nobody, and only a number is known not to be root"),
+        ("nobody", 1, "k8sel: image user has a user without a number, nobody, which may be root"),
         ("1234:7", 0, ""),
     ],
 )

@@ -78,14 +78,14 @@ def test_the_entrypoints_page_says_what_it_says_itself() -> None:
         "the image has no python3",
         " is not in the image, or cannot be executed",
         "nodes expected, ",
-        "no operator has taken it up",
+        "no operator handles this job",
         "to be admitted",
         "differs from the job on the cluster",
         "there is no namespace ",
         "the cluster has no ",
         " does not answer",
         "no node of this cluster has ",
-        "that a node of this cluster has",
+        "other pods may share the node",
     ],
 )
 def test_messages_that_are_explained_are_still_said(words: str) -> None:

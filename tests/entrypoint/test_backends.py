@@ -15,7 +15,8 @@ from hypothesis import strategies as some
 
 from entrypoint.machines import Box, End, script
 from entrypoint.packages import environment, library, torch, version
-from k8sel.entrypoint import backends, elf, libraries, tables
+from k8sel.entrypoint import tables
+from k8sel.entrypoint.checks import backends, elf, libraries
 
 ASKED = ("--ddp_backend", "ccl")
 GLOO = "gloo, which any torch has"
@@ -260,7 +261,9 @@ def test_under_mpi_before_any_rank_exists_and_in_each(mode: str, box: Box, tmp_p
     mpirun, probe = (script(tmp_path / name, f"touch {tmp_path}/{name}.ran") for name in ("mpirun", "probe"))
     python = [f"{tmp_path}/venv/bin/python", "train.py", "--ddp_backend", "ccl"]
     command = python if mode == "rank" else [mpirun, "-n", "2", "k8sel-entrypoint", "rank", "--", *python]
-    end = box.start(mode, "--", *command, expect={**UNDER_MPI, "probe": [probe]}, env={**RANK, **LOCAL})
+    end = box.start(
+        mode, "--", *command, expect={**UNDER_MPI, "probe": [probe], "rankCommand": len(python)}, env={**RANK, **LOCAL}
+    )
     assert (end.status, end.out) == (78, "")
     assert "backend ccl needs torch 2.8 or older and oneccl_bind_pt of torch's version" in end.message
     assert not list(tmp_path.glob("*.ran"))
@@ -269,7 +272,7 @@ def test_under_mpi_before_any_rank_exists_and_in_each(mode: str, box: Box, tmp_p
 def test_under_mpi_the_nodes_program_may_not_be_here(box: Box, tmp_path: Path) -> None:
     mpirun = script(tmp_path / "mpirun", "echo started")
     command = [mpirun, "-n", "2", "k8sel-entrypoint", "rank", "--", "/data/venv/bin/python", "train.py"]
-    end = box.start("node", "--", *command, expect=UNDER_MPI)
+    end = box.start("node", "--", *command, expect={**UNDER_MPI, "rankCommand": 2})
     assert (end.status, end.out, end.receipt["notChecked"]) == (0, "started\n", [])
 
 

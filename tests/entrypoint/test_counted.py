@@ -1,4 +1,4 @@
-"""What positions count where a device has parts of its own: Intel's tiles, Neuron's cores, TPU chips. Tables."""
+"""What positions count where a device has parts of its own: Intel's tiles, Neuron's cores, TPU chips."""
 
 from __future__ import annotations
 
@@ -270,14 +270,6 @@ def test_a_number_of_cores_that_no_device_has(text: str, box: Box) -> None:
     neuron(box, 0, 1, cores=4)
     box.write("sys/class/neuron_device/neuron0/core_count", text)
     assert box.start(expect=of("neuron", 1)).env["NEURON_RT_VISIBLE_CORES"] == "4-7"  # its cores' folders say four
-
-
-def test_cores_of_each_process(box: Box) -> None:
-    neuron(box, 0, 1, 2, 3)
-    expect = of("neuron", 2, 3, 1, 0, launcher="torchrun", processesPerNode=4, isolation="process")
-    launcher = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"}
-    ranks = [box.start("rank", "env", expect=expect, env={**launcher, "LOCAL_RANK": rank}).env for rank in "0123"]
-    assert [env["NEURON_RT_VISIBLE_CORES"] for env in ranks] == ["4-5", "6-7", "2-3", "0-1"]
 
 
 def test_a_healthy_start_has_no_note(box: Box) -> None:

@@ -118,5 +118,5 @@ def test_heavy_modules_are_not_imported_at_a_start(expect: dict[str, object] | N
     heavy = {"typing", "dataclasses", "inspect", "argparse", "subprocess", "pathlib", "json", "re", "enum", "signal"}
     assert not names & heavy
     assert {name for name in names if name.startswith("k8sel.entrypoint.discovery.")} == {
-        f"k8sel.entrypoint.discovery.{name}" for name in ("cuda", "mig", "nvml", "opened")
+        f"k8sel.entrypoint.discovery.{name}" for name in ("cuda", "forked", "mig", "nvml", "opened")
     }

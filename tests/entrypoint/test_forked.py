@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sel.entrypoint import forked
+from k8sel.entrypoint.discovery import forked
 
 # pytest-xdist has threads; the entrypoint has none.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

@@ -23,7 +23,7 @@ from entrypoint.machines import Box, devices, left_over
 from k8sel.entrypoint import __main__ as entrypoint
 from k8sel.entrypoint import launch, report, tables
 from k8sel.entrypoint.discovery import cuda
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
 
 # The fork is in a process of one thread but for pytest-xdist's.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

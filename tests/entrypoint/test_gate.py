@@ -50,6 +50,14 @@ def test_a_node_that_did_not_answer(box: Box, tmp_path: Path) -> None:
     assert "2 nodes expected, 1 answered: w-0" in end.message
 
 
+@pytest.mark.parametrize("line", ["{name}.rings.team.svc slots=2", "{name}.rings.team.svc:2"])
+def test_a_node_that_did_not_answer_is_named_by_the_hostfile(line: str, box: Box, tmp_path: Path) -> None:
+    names = "".join(line.format(name=name) + "\n" for name in ("w-0", "w-1"))
+    (tmp_path / "hosts").write_text(f"# by the operator\n{names}")
+    end = gate(box, tmp_path, f"echo '{report('w-0')}'", hostfile=str(tmp_path / "hosts"))
+    assert end.message == "k8sel: 2 nodes expected, 1 answered: w-0 (no answer from w-1)\n"
+
+
 def test_a_torn_report_is_a_missing_one(box: Box, tmp_path: Path) -> None:
     end = gate(box, tmp_path, f"echo '{report('w-0')}'; echo 'k8sel-report: {{\"node\":'")
     assert end.status == 78

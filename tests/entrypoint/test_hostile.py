@@ -21,10 +21,11 @@ from hypothesis import strategies as some
 from cluster.client import await_
 from entrypoint.machines import Box, Gpu, devices, left_over, uuid
 from k8sel.bundle import files, zipapp
-from k8sel.entrypoint import byhand, protocol, report
+from k8sel.entrypoint import protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
+from k8sel.entrypoint.start import byhand
 
 A, B = "0000:1a:00.0", "0000:3b:00.0"
 BY_HAND = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3"}

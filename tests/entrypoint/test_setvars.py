@@ -12,10 +12,10 @@ import pytest
 from cluster.client import await_
 from entrypoint.machines import Box, End, left_over, script
 from entrypoint.packages import environment, lay_out, torch
-from k8sel.entrypoint import setvars
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.stop import Stop
+from k8sel.entrypoint.report import Stop
+from k8sel.entrypoint.start import setvars
 
 # As oneCCL's own (uxlfoundation/oneCCL cmake/setvars.sh.in and vars.sh.in): it refuses to be executed, finds itself by
 # BASH_SOURCE, sources a second file by a word that only bash has, and hands its arguments on to that.
@@ -152,7 +152,7 @@ def test_mpirun_may_be_the_bindings_own(mode: str, box: Box, tmp_path: Path) -> 
     mpirun(package)
     rank = ["k8sel-entrypoint", "rank", "--", f"{tmp_path}/venv/bin/python", "train.py"]
     command = ["env", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-p 22", "mpiexec.hydra", "-n", "2", *rank]
-    end = box.start(mode, "--", *command, expect=MPI, env={"PATH": "/usr/bin:/bin"})
+    end = box.start(mode, "--", *command, expect={**MPI, "rankCommand": 2}, env={"PATH": "/usr/bin:/bin"})
     assert end.env["I_MPI_ROOT"] == f"{package}/opt/mpi"
     assert f"{package}/env/setvars.sh was sourced" in end.err
 
@@ -195,7 +195,9 @@ def test_the_bindings_script_comes_before_the_mpis(box: Box, tmp_path: Path) -> 
     box.write(ONEAPI, "export BOTH=1")
     mpirun(package)
     rank = ["k8sel-entrypoint", "rank", "--", f"{tmp_path}/venv/bin/python"]
-    end = box.start("node", "--", "mpiexec.hydra", *rank, expect=MPI, env={"PATH": "/usr/bin:/bin"})
+    end = box.start(
+        "node", "--", "mpiexec.hydra", *rank, expect={**MPI, "rankCommand": 1}, env={"PATH": "/usr/bin:/bin"}
+    )
     assert (end.env["CCL_ROOT"], "BOTH" in end.env) == (str(package), False)
 
 

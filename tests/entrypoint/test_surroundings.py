@@ -16,9 +16,10 @@ from conftest import unavailable
 
 from entrypoint.machines import Box, End, Gpu, devices
 from entrypoint.trees import amd, bank, drm, kfd
-from k8sel.entrypoint import quantity, surroundings
+from k8sel.entrypoint import quantity
+from k8sel.entrypoint.checks import surroundings
+from k8sel.entrypoint.checks.surroundings import NO_LIMIT, Surroundings
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.surroundings import NO_LIMIT, Surroundings
 
 GI = 2**30
 OPENMPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}

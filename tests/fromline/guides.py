@@ -62,7 +62,7 @@ class Line:
 
 _PCI = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 _XPU_PCI = {"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
-_ONE = "torchrun starts 1 process on a node when it is not told how many"
+_ONE = "torchrun starts 1 process on a node without --nproc_per_node"
 _FIRST_TWO = {**_PCI, "CUDA_VISIBLE_DEVICES": "0,1"}
 LINES = {
     "number, torchrun": Line(
@@ -204,6 +204,6 @@ REFUSED = {
         "<line>:1:1: invalid: nothing here starts a training"
     ),
     " cat hostfile\n xxx.xxx.xxx.xxx #node0 ip\n xxx.xxx.xxx.xxx #node1 ip": (
-        "<line>:3:2: invalid: xxx.xxx.xxx.xxx is a second program, and a job has one"
+        "<line>:3:2: invalid: xxx.xxx.xxx.xxx is a second program, but a job has one"
     ),
 }

@@ -129,7 +129,7 @@ def test_what_a_container_needs_in_order_to_bind_is_there_and_said() -> None:
     line = on_cpus(f"{MPICH} -bind-to socket")
 
     assert spec(line)["securityContext"] == {"capabilities": {"add": ["SYS_NICE"]}}
-    assert "note: MPICH binds in a container with SYS_NICE alone, and so it has it here" in said(line)
+    assert "note: MPICH needs SYS_NICE to bind ranks in a container, so the job adds it" in said(line)
     assert "securityContext" not in spec(on_cpus(f"{MPICH} -bind-to none"))
 
 
@@ -166,7 +166,7 @@ def test_what_binds_otherwise_is_named(line: str, words: str) -> None:
     ],
 )
 def test_what_an_mpi_would_bind_by_itself_is_named(line: str, noted: bool) -> None:
-    assert ("Open MPI binds ranks by itself" in said(on_cpus(line))) == noted
+    assert ("Open MPI binds ranks by default" in said(on_cpus(line))) == noted
 
 
 @pytest.mark.parametrize("value", ["auto", "[55,aa]", "8:scatter", "core"])
@@ -182,7 +182,7 @@ def test_intels_domain_by_threads_is_their_number(value: str, written: str) -> N
     line = on_cpus(f"I_MPI_PIN_DOMAIN={value} {INTEL}")
 
     assert {"name": "I_MPI_PIN_DOMAIN", "value": written} in spec(line)["env"]
-    assert "I_MPI_PIN_DOMAIN: omp is 23 here" in said(line)
+    assert "I_MPI_PIN_DOMAIN: omp becomes 23" in said(line)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_the_entrypoint_reads_what_a_line_sources(source: str) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("source venv/bin/activate", "source is not carried over. Hint: the image has to do it"),
-        ("source $X/env/setvars.sh", "source is not carried over. Hint: the image has to do it"),
-        ("source", "source is not carried over. Hint: the image has to do it"),
+        ("source venv/bin/activate", "source is not carried over. Hint: do it in the image"),
+        ("source $X/env/setvars.sh", "source is not carried over. Hint: do it in the image"),
+        ("source", "source is not carried over. Hint: do it in the image"),
     ],
 )
 def test_other_scripts_are_the_images(source: str, words: str) -> None:
@@ -220,7 +220,7 @@ def test_other_scripts_are_the_images(source: str, words: str) -> None:
 def test_without_a_backend_the_bindings_script_is_named_with_the_way_to_have_it() -> None:
     line = f"source {SOURCED}/env/setvars.sh\nmpirun -n 2 python t.py --use_cpu"
 
-    assert "source is not carried over. Hint: backend: ccl, with which the entrypoint reads it" in said(line)
+    assert "source is not carried over. Hint: set backend: ccl, and the entrypoint reads it" in said(line)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_without_a_backend_the_bindings_script_is_named_with_the_way_to_have_it(
             "accelerate launch --num_processes 2 --enable_cpu_affinity t.py",
             "--enable_cpu_affinity is not carried over: only mpirun binds",
         ),
-        ("accelerate launch --num_processes 2 --mpirun_ccl 2 t.py", "Hint: ccl.workers"),
+        ("accelerate launch --num_processes 2 --mpirun_ccl 2 t.py", "Hint: set ccl.workers"),
     ],
 )
 def test_launchers_that_bind_are_led_to_mpirun(line: str, words: str) -> None:

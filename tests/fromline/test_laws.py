@@ -126,7 +126,7 @@ def test_bytes_that_are_no_text_are_refused_and_not_a_fault() -> None:
     ended = subprocess.run(k8sel, input=b"python t.py \xff\xfe", capture_output=True, check=False)
 
     assert (ended.returncode, ended.stdout) == (2, b"")
-    assert ended.stderr.decode().startswith("<stdin>:1:13: invalid: a byte that is no UTF-8 text is in the line")
+    assert ended.stderr.decode().startswith("<stdin>:1:13: invalid: the line contains a byte that is not UTF-8")
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

@@ -174,7 +174,7 @@ def test_the_selector_that_a_cluster_writes_is_not_reported() -> None:
             "nproc-per-node-auto",
             'nprocPerNode: "2"',
             "nprocPerNode: auto",
-            "how many processes a node has",
+            "the number of processes per node",
         ),
         ("mask-twice", "kind: Pod", "kind: Service", "no PyTorchJob, MPIJob, Job, Pod is in this file"),
         ("mask-twice", "containers:", "boxes:", "Pod has no container. Hint: "),

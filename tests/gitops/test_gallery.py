@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64decode
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +18,8 @@ from cluster.client import Cluster, await_
 from k8sel import api
 from k8sel.bundle import files
 
-GALLERY = Path(__file__).parents[2] / "manifests"
+ROOT = Path(__file__).parents[2]
+GALLERY, COMPONENT = ROOT / "manifests", ROOT / "charts" / "k8sel" / "files"
 FOLDERS = sorted(file.parent.name for file in GALLERY.glob("*/job.yaml"))
 HINT = "run: python manifests/generate.py"
 
@@ -31,12 +33,19 @@ def test_generated_files_are_current() -> None:
     written = generator().files()
     assert [name for name, content in written.items() if (GALLERY / name).read_bytes() != content] == [], HINT
     there = {str(file.relative_to(GALLERY)) for file in GALLERY.rglob("*") if file.is_file()}
-    own = {"generate.py", "entrypoint/entrypoint.pyz", *(f"{name}/job.yaml" for name in FOLDERS)}
-    assert {name for name in there if "__pycache__" not in name} == own | set(written)
+    own = {"generate.py", *(f"{name}/job.yaml" for name in FOLDERS)}
+    assert {name for name in there if "__pycache__" not in name} == own | {name for name in written if name[:2] != ".."}
 
 
-def test_the_archive_has_the_entrypoint_of_these_sources() -> None:
-    assert generator().archive_is_current(), HINT
+def test_the_entrypoint_is_committed_once() -> None:
+    copies = [file for folder in ("charts", "manifests") for file in (ROOT / folder).rglob("*.pyz")]
+    assert copies == [COMPONENT / files.ARCHIVE]
+
+
+def copied(folder: Path) -> Path:
+    """A copy of manifests/ in ``folder``, with the component that each of its folders takes from the chart."""
+    shutil.copytree(COMPONENT, folder / COMPONENT.relative_to(ROOT))
+    return shutil.copytree(GALLERY, folder / "manifests")
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -57,18 +66,19 @@ def test_kustomize_makes_of_a_folder_what_render_makes_of_its_job_file(kustomize
     assert json.dumps(own).count(own_name) == json.dumps(job).count(shared) > 0
     assert job == json.loads(json.dumps(own).replace(own_name, shared))
     assert config_map["data"] == own_map["data"]
-    assert (config_map["immutable"], set(config_map["binaryData"])) == (True, {files.ARCHIVE})
+    archive = b64decode(config_map["binaryData"][files.ARCHIVE])
+    assert (config_map["immutable"], archive) == (True, (COMPONENT / files.ARCHIVE).read_bytes())
 
 
 def test_the_config_maps_name_changes_with_its_content(kustomize: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(GALLERY, tmp_path / "manifests")
+    copy = copied(tmp_path)
 
     def named() -> set[str]:
         done = subprocess.run([kustomize, "build", copy / "mpi-on-cpu"], capture_output=True, text=True, check=True)
         return set(re.findall(r"k8sel-entrypoint\S*", done.stdout))
 
     before = named()
-    (copy / "entrypoint" / "entrypoint").write_text("#!/bin/sh\n")
+    (tmp_path / COMPONENT.relative_to(ROOT) / "entrypoint.sh").write_text("#!/bin/sh\n")
     assert len(before) == len(named()) == 1
     assert before != named()
 
@@ -84,7 +94,7 @@ def test_the_server_accepts_every_folder_strictly(cluster: Cluster, namespace: s
 
 @pytest.mark.cluster
 def test_a_folder_runs_to_its_end_and_its_entrypoint_checks(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    copy = shutil.copytree(GALLERY, tmp_path / "manifests") / "no-accelerator"
+    copy = copied(tmp_path) / "no-accelerator"
     job = yaml.safe_load((copy / "pytorchjob.yaml").read_text())
     (container,) = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"]
     container.update(image=cluster.images.base, command=[*container["command"][:3], "true"], resources={})

@@ -17,7 +17,7 @@ from matrix.doors import TORCHRUN
 
 from gpu.conftest import Gpus
 from gpu.record import record
-from k8sel.entrypoint.product import label
+from k8sel.entrypoint.checks.product import label
 
 pytestmark = pytest.mark.gpu
 

@@ -155,7 +155,7 @@ VALUES: dict[str, Strategy] = {
     "priorityClassName": _name,
     "schedulerName": st.sampled_from(["volcano", "other"]),
 }
-ALWAYS = ("image",)  # optional in the model, since one door needs none
+ALWAYS = ("image",)  # optional in the model, since one platform needs none
 
 
 def job_files() -> Strategy:
@@ -175,7 +175,7 @@ def _by_oneccl() -> Strategy:
     fields = {
         "accelerator": st.just({"type": kind}),
         "launcher": st.sampled_from(["mpirun", *LAUNCHERS]),
-        "backend": st.sampled_from([name for name, row in BACKENDS.items() if row.oneccl and kind in row.accelerators]),
+        "backend": st.sampled_from([name for name, row in BACKENDS.items() if row.oneccl and row.connects(kind)]),
         "ccl": _whole(Ccl),
         "cpu": st.fixed_dictionaries({"threadsPerProcess": st.integers(1, 64)}),
         "mpi": _whole(Mpi),

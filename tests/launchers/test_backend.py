@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import unavailable
 from entrypoint.machines import Box
-from matrix.hosts import HOSTS
+from matrix.vendors import HOSTS
 
 from launchers.starting import SHOW, job, ranks, run, start
 

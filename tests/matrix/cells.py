@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matrix import doors, drivers
+from matrix import doors, vendors
 
 DATA = Path(__file__).parents[2] / "docs" / "selection.json"
 SELECTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -40,7 +40,7 @@ def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path) -> Ce
     return {
         "how": _how(seen.said),
         "written": [_line(variables) for variables in seen.written],
-        "shown": [drivers.shown(row, seen.held, variables) for variables in seen.processes],
+        "shown": [vendors.shown(row, seen.held, variables) for variables in seen.processes],
     }
 
 

@@ -29,7 +29,8 @@ from k8sel.machine.docker import emit, resolve
 from k8sel.planning import env
 from k8sel.planning.launch import FOLDER
 from k8sel.planning.plan import JobPlan
-from matrix.hosts import DEVICES, HOSTS, MODULES, Host
+from matrix.hosts import DEVICES, MODULES, Host
+from matrix.vendors import HOSTS
 
 VARIABLES = sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
 # CUDA's images bring it: without a word of the job, every GPU would be in the container.

@@ -1,4 +1,4 @@
-"""A machine for each row of the table, as its driver lays it out: four devices, numbered here by PCI address.
+"""Machines as the vendors' drivers lay them out: four devices, numbered here by PCI address.
 
 No other numbering that a machine has runs the same way, where the vendor has one: who mixes two up is found out.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from entrypoint.machines import Box, Gpu, uuid
-from entrypoint.trees import Card, drm, gaudi, kfd, neuron
+from entrypoint.trees import Card, drm, gaudi, kfd
 
 DEVICES = (0, 1, 2, 3)
 BUSES = ("1a", "3b", "86", "c1")
@@ -27,7 +27,7 @@ class Host:
     numbers: tuple[int, ...] = DEVICES  # what the vendor's container runtime calls each
 
 
-def _cuda(box: Box, held: Collection[int]) -> None:
+def cuda(box: Box, held: Collection[int]) -> None:
     """All are in /proc, whoever has them: so it is with CDI."""
     box.gpus(*(Gpu(MINORS[n], f"0000:{BUSES[n]}:00.0", uuid(n), node=n in held) for n in DEVICES))
 
@@ -42,20 +42,20 @@ def _dri(box: Box, held: Collection[int], vendor: str, device: str) -> None:
     drm(box, *(Card(128 + MINORS[n], BUSES[n], vendor, device, node=n in held) for n in DEVICES))
 
 
-def _xpu(box: Box, held: Collection[int]) -> None:
+def xpu(box: Box, held: Collection[int]) -> None:
     _dri(box, held, "0x8086", "0x0bd5")
 
 
-def _rocm(box: Box, held: Collection[int]) -> None:
+def rocm(box: Box, held: Collection[int]) -> None:
     _dri(box, held, "0x1002", "0x74a1")
     kfd(box, (0, "0"), *((128 + MINORS[n], f"{n + 1}" if n in held else "") for n in HSA), control=bool(held))
 
 
-def _hpu(box: Box, held: Collection[int]) -> None:
+def hpu(box: Box, held: Collection[int]) -> None:
     gaudi(box, *((MINORS[n], MODULES[n]) for n in held))
 
 
-def _numbered(name: str) -> Host:
+def numbered(name: str) -> Host:
     """Nothing is known of the devices but the numbers of their nodes."""
 
     def lay_out(box: Box, held: Collection[int]) -> None:
@@ -65,19 +65,5 @@ def _numbered(name: str) -> Host:
     return Host(lay_out, tuple(f"/dev/{name}{n}" for n in DEVICES))
 
 
-def _render_nodes() -> tuple[str, ...]:
+def render_nodes() -> tuple[str, ...]:
     return tuple(f"/dev/dri/renderD{128 + minor}" for minor in MINORS)
-
-
-HOSTS = {
-    "cuda": Host(_cuda, tuple(f"/dev/nvidia{minor}" for minor in MINORS)),
-    "xpu": Host(_xpu, _render_nodes()),
-    "hpu": Host(_hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS),
-    "rocm": Host(_rocm, _render_nodes()),
-    "cpu": Host(lambda box, held: None),
-    "mps": Host(lambda box, held: box.write("uname", "Darwin arm64\n"), nodes=("",)),
-    "npu": _numbered("davinci"),
-    "neuron": Host(lambda box, held: neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),
-    "tpu": _numbered("accel"),
-    "mlu": _numbered("cambricon_dev"),
-}

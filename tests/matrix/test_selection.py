@@ -13,7 +13,8 @@ import pytest
 
 from k8sel.facts.accelerators import ROWS
 from matrix import cells, doors
-from matrix.hosts import HOSTS
+from matrix.hosts import DEVICES
+from matrix.vendors import HOSTS, VENDORS, Vendor
 
 HIDDEN = "CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void"
 HOST = " NVIDIA_VISIBLE_DEVICES=0,2"
@@ -25,26 +26,6 @@ NAMED = {
     "host": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
     "docker": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
     "run": {"count": [0, 1], "subset": [0, 2], "order": [2, 0]},
-}
-# What `devices: []` leaves in sight on a machine that no container narrows: no value of these masks means none.
-NOT_HIDDEN = {"mps": [0], **{row: [0, 1, 2, 3] for row in ("xpu", "hpu", "npu", "neuron", "tpu", "mlu")}}
-NOT_IN_DOCKER = {"tpu": "the table does not say how Docker exposes chosen devices of type tpu"}
-SETS = {
-    "xpu": "ZE_AFFINITY_MASK",
-    "npu": "ASCEND_RT_VISIBLE_DEVICES",
-    "neuron": "NEURON_RT_VISIBLE_CORES",
-    "tpu": "TPU_VISIBLE_CHIPS",
-    "mlu": "MLU_VISIBLE_DEVICES",
-}
-UNORDERED = {row: f"{mask} cannot order devices: the processes would see [0, 2]" for row, mask in SETS.items()}
-GAP = {"neuron": "NEURON_RT_VISIBLE_CORES is one range: devices [0, 2] leave a gap in it"}
-BY_LOCAL_RANK = {
-    "hpu": "a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"
-}
-NOT_BY_THE_HOST = {
-    "xpu": "for type xpu no variable says which of a host's devices enter a container",
-    "tpu": "for type tpu no variable says which of a host's devices enter a container",
-    "hpu": "what a number of HABANA_VISIBLE_DEVICES is in HABANA_VISIBLE_MODULES differs from host to host",
 }
 
 # As it is written for `devices: [2, 0]`: for one process that sees both, and for two that see one each; None: refused.
@@ -114,12 +95,18 @@ def _assert_shown(name: str, cell: dict[str, Any]) -> None:
     processes = 2 if isolation == "process" else 1
     if selection == "none":
         assert cell["written"] == [HIDDEN] * processes
-        left = NOT_HIDDEN.get(row, []) if door == "run" else []
+        left = _not_hidden(VENDORS[row]) if door == "run" else []
         assert [sorted(shown) for shown in cell["shown"]] == [left] * processes, name
     else:
         named = NAMED[door][selection]
         assert cell["shown"] == ([[device] for device in named] if isolation == "process" else [named]), name
         assert cell["how"], "nobody looked"
+
+
+def _not_hidden(vendor: Vendor) -> list[int]:
+    """The devices that stay in sight on a machine that no container narrows: no value of their mask means none."""
+    masks = {word.partition("=")[0] for word in HIDDEN.split()}
+    return [] if vendor.driver.mask in masks else list(DEVICES[: len(vendor.host.nodes)])
 
 
 def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
@@ -130,12 +117,14 @@ def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
     if row == "cpu":
         asked = {"count": "asks for 2 devices", "subset": "names [0, 2]", "order": "names [2, 0]"}
         return [f"type cpu has no devices, and the file {asked[selection]}"] if named else []
+    vendor = VENDORS[row]
+    unordered = f"{vendor.driver.mask} cannot order devices: the processes would see [0, 2]"
     reasons = {
-        NOT_IN_DOCKER.get(row): door == "docker" and named,
-        UNORDERED.get(row): selection == "order" and not alone,
-        GAP.get(row): selection in ("subset", "order") and not alone and door in ("kubernetes", "run"),
-        BY_LOCAL_RANK.get(row): alone and named,
-        NOT_BY_THE_HOST.get(row): door == "host",
+        vendor.not_in_docker: door == "docker" and named,
+        unordered: selection == "order" and not alone and not vendor.driver.ordered,
+        vendor.gap: selection in ("subset", "order") and not alone and door in ("kubernetes", "run"),
+        vendor.not_by_process: alone and named,
+        vendor.not_by_the_host: door == "host",
     }
     return [reason for reason, holds in reasons.items() if reason and holds]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from matrix import cells, doors
-from matrix.hosts import HOSTS
+from matrix.vendors import HOSTS
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from k8sel.emit import TARGETS
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.planning import planner
@@ -18,9 +19,11 @@ def job(accelerator: dict[str, Any], spec: dict[str, object]) -> JobFile:
     return decode({**data, "spec": {**fields, "accelerator": accelerator}})
 
 
-def plan(accelerator: dict[str, Any], door: str = "kubernetes", **spec: object) -> JobPlan:
+def plan(accelerator: dict[str, Any], platform: str = "kubernetes", **spec: object) -> JobPlan:
     """Its plan."""
-    return planner.plan(default(job(accelerator, spec), door), sha256="0" * 64, door=door)
+    return planner.plan(
+        default(job(accelerator, spec), PLATFORMS[platform]), sha256="0" * 64, platform=PLATFORMS[platform]
+    )
 
 
 def emit(accelerator: dict[str, Any], **spec: object) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from k8sel import api
 from k8sel.errors import Problem, SpecError
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile import validate
 from k8sel.jobfile.spec import JobFile
 from planning import goldens
@@ -105,9 +106,9 @@ def test_each_rule_looks_at_a_job_once(
 ) -> None:
     calls = [0] * len(validate.RULES)
 
-    def counted(index: int, file: JobFile, door: str) -> Iterable[Problem]:
+    def counted(index: int, file: JobFile, platform: Platform) -> Iterable[Problem]:
         calls[index] += 1
-        return rules[index](file, door)
+        return rules[index](file, platform)
 
     rules = validate.RULES
     monkeypatch.setattr(validate, "RULES", tuple(partial(counted, index) for index in range(len(rules))))

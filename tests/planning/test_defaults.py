@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from k8sel.facts import names
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.spec import Spec
 from planning.jobs import job
 
 
-def defaulted(accelerator: dict[str, Any], door: str = "kubernetes", **spec: object) -> Spec:
-    return default(job(accelerator, spec), door, sockets=2, numa_nodes=4).spec
+def defaulted(accelerator: dict[str, Any], platform: str = "kubernetes", **spec: object) -> Spec:
+    return default(job(accelerator, spec), PLATFORMS[platform], sockets=2, numa_nodes=4).spec
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed", "mpirun"])
 @pytest.mark.parametrize(
-    ("accelerator", "door", "processes"),
+    ("accelerator", "platform", "processes"),
     [
         ({"type": "cuda", "count": 4}, "kubernetes", 4),
         ({"type": "cuda", "devices": [2, 0]}, "run", 2),
@@ -30,26 +31,26 @@ def defaulted(accelerator: dict[str, Any], door: str = "kubernetes", **spec: obj
     ],
 )
 def test_a_launcher_starts_a_process_for_each_device(
-    launcher: str, accelerator: dict[str, Any], door: str, processes: int
+    launcher: str, accelerator: dict[str, Any], platform: str, processes: int
 ) -> None:
-    assert defaulted(accelerator, door, launcher=launcher).processes_per_node == processes
+    assert defaulted(accelerator, platform, launcher=launcher).processes_per_node == processes
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed", "mpirun"])
-@pytest.mark.parametrize("door", ["run", "docker"])
+@pytest.mark.parametrize("platform", ["run", "docker"])
 @pytest.mark.parametrize(("part", "processes"), [("socket", 2), ("numa", 4)])
 @pytest.mark.parametrize("accelerator", [{"type": "cpu"}, {"type": "cuda", "devices": []}])
 def test_processes_come_from_the_parts_of_this_machine(
-    launcher: str, door: str, part: str, processes: int, accelerator: dict[str, Any]
+    launcher: str, platform: str, part: str, processes: int, accelerator: dict[str, Any]
 ) -> None:
-    spec = defaulted(accelerator, door, launcher=launcher, cpu={"processPer": part, "threadsPerProcess": 3})
+    spec = defaulted(accelerator, platform, launcher=launcher, cpu={"processPer": part, "threadsPerProcess": 3})
 
     assert spec.processes_per_node == processes
     assert (spec.cpu.process_per, spec.cpu.threads_per_process) == (None, 3)
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "door", "given", "processes"),
+    ("accelerator", "platform", "given", "processes"),
     [
         ({"type": "cpu"}, "kubernetes", {}, 1),
         ({"type": "cpu"}, "run", {"processesPerNode": 3}, 3),
@@ -58,9 +59,9 @@ def test_processes_come_from_the_parts_of_this_machine(
     ],
 )
 def test_a_part_that_decides_nothing_stays_for_a_rule_to_name(
-    accelerator: dict[str, Any], door: str, given: dict[str, Any], processes: int
+    accelerator: dict[str, Any], platform: str, given: dict[str, Any], processes: int
 ) -> None:
-    spec = defaulted(accelerator, door, cpu={"processPer": "numa"}, **given)
+    spec = defaulted(accelerator, platform, cpu={"processPer": "numa"}, **given)
 
     assert (spec.processes_per_node, spec.cpu.process_per) == (processes, "numa")
 

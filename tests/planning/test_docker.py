@@ -1,4 +1,4 @@
-"""The door `docker`: a plan as container arguments, as a command line, and what has no place there."""
+"""The platform `docker`: a plan as container arguments, as a command line, and what has no place there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from k8sel.bundle import files
 from k8sel.cli.show import plan as show
 from k8sel.errors import Kind
 from k8sel.facts import accelerators
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import validate
 from k8sel.jobfile.defaults import default
 from k8sel.machine import hardware
@@ -101,7 +102,7 @@ def test_a_runtime_that_counts_in_its_own_way_gets_its_own_numbers() -> None:
 
 
 def test_a_plan_says_the_hosts_numbers() -> None:
-    said = show.headline(plan({"type": "cuda", "devices": [2, 0]}, "docker"), "docker")
+    said = show.headline(plan({"type": "cuda", "devices": [2, 0]}, "docker"), PLATFORMS["docker"])
     assert said == "job: containers on this machine, 1 x 2 processes by torchrun, 2 x cuda a node (the host's 0, 2)"
 
 
@@ -215,8 +216,10 @@ def test_the_lines_of_several_nodes_make_and_remove_their_network() -> None:
     ],
 )
 def test_what_needs_a_cluster_is_refused(accelerator: dict[str, Any], spec: dict[str, object], path: str) -> None:
-    file = default(job(accelerator, spec), "docker")
-    assert [str(problem).split(": ")[0] for problem in validate.errors(validate.validate(file, "docker"))] == [path]
+    file = default(job(accelerator, spec), PLATFORMS["docker"])
+    assert [
+        str(problem).split(": ")[0] for problem in validate.errors(validate.validate(file, PLATFORMS["docker"]))
+    ] == [path]
 
 
 def test_what_says_nothing_here_is_said() -> None:
@@ -225,7 +228,9 @@ def test_what_says_nothing_here_is_said() -> None:
         "podSecurityContext": {"fsGroupChangePolicy": "Always", "fsGroup": 3},
         "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}, "procMount": "x"},
     }
-    found = validate.validate(default(job({"type": "cuda", "allocation": "host"}, spec), "docker"), "docker")
+    found = validate.validate(
+        default(job({"type": "cuda", "allocation": "host"}, spec), PLATFORMS["docker"]), PLATFORMS["docker"]
+    )
     ignored = [str(problem).split(": ")[0] for problem in found if problem.kind is Kind.WARNING]
     assert ignored == [
         "spec.accelerator.allocation",

@@ -15,6 +15,7 @@ from k8sel.cluster import mapping
 from k8sel.errors import format_path
 from k8sel.facts import fields
 from k8sel.facts.fields import FIELDS, Field
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import schema, validate
 from k8sel.jobfile.defaults import default
 from planning.jobs import emit, job
@@ -106,7 +107,7 @@ def test_a_manifests_field_becomes_the_job_files(path: str, row: Field) -> None:
 
 @pytest.mark.parametrize("row", [row for _, row in COPIED], ids=[row.job for _, row in COPIED])
 def test_docker_warns_of_the_fields_that_it_ignores(row: Field) -> None:
-    found = validate.validate(default(job({"type": "cpu"}, spec(row)), "docker"), "docker")
+    found = validate.validate(default(job({"type": "cpu"}, spec(row)), PLATFORMS["docker"]), PLATFORMS["docker"])
 
     assert [problem for problem in found if format_path(problem.path) == row.job] == (
         [*found] if row.docker == "ignored" else []

@@ -206,6 +206,25 @@ def test_the_gate_probes_each_node_once(implementation: str) -> None:
     assert probe[-3:] == (*BY_CONFIG_MAP, "check")
 
 
+@pytest.mark.parametrize(
+    ("behind_rank", "spec"),
+    [
+        (True, {"launcher": "mpirun"}),
+        (True, {"launcher": "torchrun", "accelerator": {**CUDA, "isolation": "process"}}),
+        (False, {"launcher": "torchrun"}),
+        (False, {"launcher": "python"}),
+    ],
+)
+def test_the_entrypoint_is_told_where_a_ranks_command_begins(behind_rank: bool, spec: dict[str, Any]) -> None:
+    command = ["/venv/bin/python", "train.py", "rank", "--", "x"]
+    job_plan = plan(**{"accelerator": CUDA, "command": command, **spec})
+    words = job_plan.expectation.rank_command
+    ranks = job_plan.launch[len(job_plan.launch) - words :]
+
+    assert (words, ranks) == ((5, tuple(command)) if behind_rank else (0, ()))
+    assert job_plan.expectation.hostfile == ("/etc/mpi/hostfile" if spec["launcher"] == "mpirun" else "")
+
+
 def test_without_the_entrypoint_mpirun_carries_the_mask() -> None:
     launch = plan({"type": "cuda", "devices": [1, 0]}, launcher="mpirun", entrypoint={"mode": "none"}).launch
 

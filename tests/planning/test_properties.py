@@ -13,6 +13,7 @@ from k8sel.facts import names
 from k8sel.facts.accelerators import ROWS, without_devices
 from k8sel.facts.backends import BACKENDS, uses_oneccl
 from k8sel.facts.launchers import LAUNCHERS, MPIS
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import yamlio
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.spec import JobFile, decode
@@ -57,7 +58,7 @@ def backends(launcher: str, accelerator: dict[str, Any]) -> st.SearchStrategy[st
     used = accelerator.get("devices") or accelerator.get("count")
     kind = accelerator["type"] if used else without_devices().name
     fitting = [name for name, row in BACKENDS.items() if launcher in (row.launchers or LAUNCHERS)]
-    return st.sampled_from([None, *(name for name in fitting if kind in BACKENDS[name].accelerators)])
+    return st.sampled_from([None, *(name for name in fitting if BACKENDS[name].connects(kind))])
 
 
 @st.composite
@@ -72,15 +73,15 @@ def accelerators(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(jobs(), DOORS)
-def test_a_second_default_changes_nothing(job: JobFile, door: str) -> None:
-    once = default(job, door, sockets=2, numa_nodes=4)
+def test_a_second_default_changes_nothing(job: JobFile, platform: str) -> None:
+    once = default(job, PLATFORMS[platform], sockets=2, numa_nodes=4)
 
-    assert default(once, door, sockets=2, numa_nodes=4) == once
+    assert default(once, PLATFORMS[platform], sockets=2, numa_nodes=4) == once
 
 
 @given(jobs(), DOORS)
-def test_ranks_are_all_there_once(job: JobFile, door: str) -> None:
-    plan = planner.plan(default(job, door), sha256="0" * 64, door=door)
+def test_ranks_are_all_there_once(job: JobFile, platform: str) -> None:
+    plan = planner.plan(default(job, PLATFORMS[platform]), sha256="0" * 64, platform=PLATFORMS[platform])
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
 
     assert ranks == list(range(plan.world_size))

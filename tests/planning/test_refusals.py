@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from k8sel.errors import format_path
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.rules.namespace import LEVELS
 from k8sel.jobfile.validate import errors, namespace_policy, validate
@@ -18,9 +19,12 @@ MPI = {"launcher": "mpirun"}
 USER = {"podSecurityContext": {"runAsUser": 1000}}
 
 
-def refused(door: str = "kubernetes", **spec: object) -> list[str]:
+def refused(platform: str = "kubernetes", **spec: object) -> list[str]:
     """The fields that are wrong in a job."""
-    return [str(problem).split(": ")[0] for problem in errors(validate(default(job(CUDA, spec), door), door))]
+    return [
+        str(problem).split(": ")[0]
+        for problem in errors(validate(default(job(CUDA, spec), PLATFORMS[platform]), PLATFORMS[platform]))
+    ]
 
 
 def warned(name: str, **spec: object) -> list[str]:
@@ -124,9 +128,9 @@ def test_what_binds_memory_may_do_so_in_its_container(
     assert refused(**MPI, **given, mpi={"implementation": implementation, "binding": binding}) == fields
 
 
-@pytest.mark.parametrize(("door", "fields"), [("kubernetes", BIND), ("docker", BIND), ("run", [])])
-def test_only_a_container_is_kept_from_binding_memory(door: str, fields: list[str]) -> None:
-    assert refused(door, **MPI, nodes=1, mpi={"implementation": "MPICH", "binding": "socket"}) == fields
+@pytest.mark.parametrize(("platform", "fields"), [("kubernetes", BIND), ("docker", BIND), ("run", [])])
+def test_only_a_container_is_kept_from_binding_memory(platform: str, fields: list[str]) -> None:
+    assert refused(platform, **MPI, nodes=1, mpi={"implementation": "MPICH", "binding": "socket"}) == fields
 
 
 CPU = {"type": "cpu"}

@@ -14,7 +14,9 @@ import pytest
 from k8sel.facts import accelerators, launchers
 from k8sel.facts.accelerators import ROWS, TABLE, Row
 from k8sel.facts.backends import BACKENDS, VARIABLES, Backend
+from k8sel.facts.fields import Field
 from k8sel.facts.launchers import LAUNCHERS, Launcher, Mpi
+from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.spec import Ccl
 
 PACKAGE = Path(accelerators.__file__).parents[1]
@@ -94,12 +96,12 @@ def _without_prose(text: str) -> str:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=str)
 def test_a_row_has_a_backend_that_connects_its_processes(row: Row) -> None:
-    assert [name for name, backend in BACKENDS.items() if row.name in backend.accelerators]
+    assert [name for name, backend in BACKENDS.items() if backend.connects(row.name)]
 
 
-@pytest.mark.parametrize("row", [Row, Backend, Mpi, Launcher])
+@pytest.mark.parametrize("row", [Row, Backend, Mpi, Launcher, Field])
 def test_each_column_of_a_table_is_read(row: type[msgspec.Struct]) -> None:
-    read = _read_in_code() | _read_in_chart()
+    read = _read_in_code() | _read_in_chart() | _read_in_conflicts()
     columns = dict(zip(row.__struct_fields__, row.__struct_encode_fields__, strict=True))
     columns.pop("source", None)  # for people
 
@@ -121,6 +123,11 @@ def _read_in_code() -> set[str]:
 def _read_in_chart() -> set[str]:
     templates = (PACKAGE.parent / "charts" / "k8sel" / "templates").glob("*.tpl")
     return {word for path in templates for word in re.findall(r"\.(\w+)", path.read_text())}
+
+
+def _read_in_conflicts() -> set[str]:
+    """Columns that a row of conflicts.json compares with, or writes into its message."""
+    return set(re.findall(r"\b(?:launcher|mpi|type|backend)\.(\w+)", conflicts.TABLE.read_text()))
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
@@ -21,9 +22,9 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_valid(path: Path) -> None:
     for job in load(path.read_bytes(), path.name):
-        for door in ("kubernetes", "docker", "run"):
-            if door == "kubernetes" or (job.file.spec.nodes or 1) == 1:
-                assert errors(validate(default(job.file, door), door)) == []
+        for platform in ("kubernetes", "docker", "run"):
+            if platform == "kubernetes" or (job.file.spec.nodes or 1) == 1:
+                assert errors(validate(default(job.file, PLATFORMS[platform]), PLATFORMS[platform])) == []
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

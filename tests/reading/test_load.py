@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from k8sel import api
 from k8sel.errors import Problem, SpecError
 from k8sel.facts import accelerators, launchers
+from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import spec
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.explain_words import PATTERNS, SYNONYMS
@@ -24,10 +25,11 @@ from k8sel.jobfile.schema import schema
 from k8sel.jobfile.validate import errors, namespace_policy, validate
 from k8sel.jobfile.yamlio import dump, parse
 from k8sel.jobfile.yamlio import read as yamlio_read
+from reading.tables import CASES, changed
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 GOOD = [path.read_bytes() for path in EXAMPLES]
-BAD = [path.read_bytes() for path in sorted((Path(__file__).parent / "bad").glob("*/*.yaml"))]
+BAD = [case.file for case in CASES.values()]
 JOB = GOOD[0]
 
 BYTES = {
@@ -56,6 +58,10 @@ BYTES = {
     "deep lists": (b"- " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
     "deep brackets": (b"[" * 400_000, "job.yaml:1:66: syntax: nested more than 64 levels deep."),
     "deep keys": (b"? " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
+    "many values": (
+        changed(f"spec:\n  affinity: {{x: [{', '.join(['1'] * 10_101)}]}}\n").encode(),
+        "job.yaml:11:29937: syntax: more than 10000 values, aliases counted in full.",
+    ),
     "too large": (
         b"#" * (1 << 20) + b"\n",
         "job.yaml:1:1: syntax: the file has 1048577 bytes, and at most 1048576 are read.",
@@ -143,9 +149,11 @@ def outcome(text: bytes) -> None:
     assert None not in [problem.location for problem in refused]
     assert not [problem for problem in refused if CONTROL.search(problem.message + problem.hint)]
     for job in jobs:
-        for door in ("kubernetes", "docker", "run"):
-            defaulted = default(job.file, door)
-            problems = locate(job.document, validate(defaulted, door) + namespace_policy(defaulted, "restricted"))
+        for platform in ("kubernetes", "docker", "run"):
+            defaulted = default(job.file, PLATFORMS[platform])
+            problems = locate(
+                job.document, validate(defaulted, PLATFORMS[platform]) + namespace_policy(defaulted, "restricted")
+            )
             assert None not in [problem.location for problem in problems]
             assert not [problem for problem in problems if CONTROL.search(problem.message + problem.hint)]
         if not errors(validate(default(job.file))):

@@ -81,7 +81,7 @@ def test_every_rule_is_registered_and_says_what_it_is_for() -> None:
         found += [
             member
             for name, member in members
-            if not name.startswith("_") and list(inspect.signature(member).parameters) == ["job", "door"]
+            if not name.startswith("_") and list(inspect.signature(member).parameters) == ["job", "platform"]
         ]
     assert set(found) == set(RULES)
     assert len(set(RULES)) == len(RULES)

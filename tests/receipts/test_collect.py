@@ -168,7 +168,7 @@ def test_anything_else_is_no_document(text: str) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"version": 2, "receipts": []}, "it is of version 2, and this k8sel reads version 1"),
+        ({"version": 2, "receipts": []}, "its version is 2, and this k8sel reads version 1"),
         ({"version": 1, "receipts": []}, "its receipts cannot be read"),
         ({"version": 1, "receipts": [{"node": 1}]}, "its receipts cannot be read"),
     ],

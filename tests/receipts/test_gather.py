@@ -69,9 +69,9 @@ def test_all_are_there(gathered: Gather) -> None:
     assert (found.named(), found.notes()) == (["first-master-0", "first-worker-0"], [])
 
 
-ROTATED = "Of a long log the cluster keeps the last part (its kubelet's containerLogMaxSize)"
+ROTATED = "The cluster keeps only the last part of a long log (the kubelet's containerLogMaxSize)"
 MISSING = {
-    "the pod is gone": ((), (TWO[0],), "its pod is gone, and its log with it"),
+    "the pod is gone": ((), (TWO[0],), "its pod and its log are deleted"),
     "it has not started": (
         (),
         (TWO[0], pod("first-worker-0", phase="Pending")),
@@ -80,17 +80,17 @@ MISSING = {
     "the log was rotated a moment ago": (
         (),
         TWO,
-        f"the log of first-worker-0 is empty: its start is still to come, or gone. {ROTATED}",
+        f"the log of first-worker-0 is empty: it has no lines yet, or has lost its first lines. {ROTATED}",
     ),
     "the log was rotated": (
         (("first-worker-0", "step 70001"),),
         TWO,
-        f"the start of first-worker-0's log is gone. {ROTATED}",
+        f"the first lines of first-worker-0's log are lost. {ROTATED}",
     ),
     "the check stopped it": (
         (("first-worker-0", "k8sel: node first-worker-0: 3 cuda devices expected, 2 found"),),
         TWO,
-        "first-worker-0 did not start the program: `k8sel status` says why",
+        "first-worker-0 did not start the program: see `k8sel status`",
     ),
 }
 
@@ -121,9 +121,9 @@ def test_under_mpi_the_launchers_log_has_all_ranks(gathered: Gather) -> None:
 
 
 def test_a_job_without_any(gathered: Gather) -> None:
-    with pytest.raises(ClusterError, match=r"first has left no receipt: it is started without the entrypoint"):
+    with pytest.raises(ClusterError, match=r"first has no receipt: it starts without the entrypoint"):
         gathered(("first-master-0", "step 1"), told=None)
-    with pytest.raises(ClusterError, match=r"first has left no receipt: the start of first-master-0's log is gone"):
+    with pytest.raises(ClusterError, match=r"first has no receipt: the first lines of first-master-0's log are lost"):
         gathered(("first-master-0", "step 1"), ("first-worker-0", "step 1"))
 
 

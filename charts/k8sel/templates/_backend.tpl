@@ -46,7 +46,5 @@ The word of the command that names its backend, the last one, as JSON of index a
 
 {{/* Those that tell oneCCL how the processes are started, and what it can send by, as a JSON map; mpirun's are its MPI's. */}}
 {{- define "k8sel.launcherCcl" -}}
-{{- $row := get .facts.launchers .spec.launcher -}}
-{{- if eq .spec.launcher "mpirun" }}{{ $row = .mpi }}{{ end -}}
-{{- toJson $row.ccl -}}
+{{- toJson (.mpi | default .launcher).ccl -}}
 {{- end -}}

@@ -5,7 +5,7 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 
 {{/* The whole command of a node, or of an MPI's launcher. */}}
 {{- define "k8sel.command" -}}
-{{- $gate := eq .spec.launcher "mpirun" | ternary "gate" "" -}}
+{{- $gate := .launcher.usesMpi | ternary "gate" "" -}}
 {{- $before := include "k8sel.before" (list . $gate) | mustFromJson -}}
 {{- concat $before (include "k8sel.launch" . | mustFromJson) | toJson -}}
 {{- end -}}
@@ -34,27 +34,29 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- define "k8sel.launch" -}}
 {{- $spec := .spec -}}
 {{- $rank := include "k8sel.before" (list . "rank") | mustFromJson -}}
-{{- if eq $spec.launcher "python" -}}
+{{- $program := include "k8sel.program" . -}}
+{{- if not $program -}}
 {{- include "k8sel.literal" $spec.command -}}
-{{- else if eq $spec.launcher "mpirun" -}}
+{{- else if .launcher.usesMpi -}}
 {{- $settled := include "k8sel.settled" . | mustFromJson -}}
 {{- $asked := dict "plan" . "perNode" $spec.processesPerNode "binding" (default "" $spec.mpi.binding) "settled" $settled -}}
 {{- $mpirun := include "k8sel.mpirun" $asked -}}
 {{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
 {{- else -}}
 {{- $command := $spec.command -}}
-{{- if eq $spec.accelerator.isolation "process" }}{{ $command = concat $rank $command }}{{ end -}}
-{{- if include "k8sel.throughTorchrun" . -}}
-{{- include "k8sel.torchrun" (list . $command) -}}
-{{- else -}}
-{{- include "k8sel.accelerate" (list . $command) -}}
-{{- end -}}
+{{- if include "k8sel.startsModeRank" . }}{{ $command = concat $rank $command }}{{ end -}}
+{{- include (printf "k8sel.%s" $program) (list . $command) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* deepspeed's own launcher sorts and renumbers devices; accelerate's --cpu starts one process only. */}}
-{{- define "k8sel.throughTorchrun" -}}
-{{- if or (has .spec.launcher (list "torchrun" "deepspeed")) (and (eq .spec.launcher "accelerate") (not .spec.accelerator.devices)) }}yes{{ end -}}
+{{/* Not empty where the launcher starts each rank behind the entrypoint's mode rank. Takes the plan. */}}
+{{- define "k8sel.startsModeRank" -}}
+{{- if or .launcher.usesMpi (and (not .launcher.startsOne) (eq .spec.accelerator.isolation "process")) }}yes{{ end -}}
+{{- end -}}
+
+{{/* What starts a node's processes; "" for nothing but the command. */}}
+{{- define "k8sel.program" -}}
+{{- .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program | default "" -}}
 {{- end -}}
 
 {{/* Takes the plan and the command. */}}

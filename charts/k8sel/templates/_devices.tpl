@@ -13,7 +13,7 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/plannin
 */}}
 {{- define "k8sel.devices" -}}
 {{- $asked := .spec.accelerator -}}
-{{- if not (and .row .row.maskEnv $asked.devices) -}}
+{{- if not (and .row.maskEnv $asked.devices) -}}
 {{- include "k8sel.noDevices" . -}}
 {{- else -}}
 {{- $resource := default .row.resourceName $asked.resource -}}

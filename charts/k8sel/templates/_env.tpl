@@ -14,12 +14,12 @@
 {{/* A job's variables in their final order, all but the expectation. */}}
 {{- define "k8sel.env" -}}
 {{- $constants := concat .devices.exposure (include "k8sel.settled" . | mustFromJson) | default list -}}
-{{- if eq .spec.launcher "mpirun" -}}
+{{- if .launcher.usesMpi -}}
 {{- $first := printf "%s-worker-0.%s" .name .name -}}
 {{- $constants = concat $constants (list (dict "name" "MASTER_ADDR" "value" $first)) .facts.mpi.constants -}}
 {{- end -}}
-{{- if and (eq .spec.launcher "accelerate") (include "k8sel.throughTorchrun" .) -}}
-{{- $constants = append $constants (dict "name" "ACCELERATE_USE_CPU" "value" "true") -}}
+{{- if not .spec.accelerator.devices -}}
+{{- range $name, $value := .launcher.envWithoutDevices }}{{ $constants = append $constants (dict "name" $name "value" $value) }}{{ end -}}
 {{- end -}}
 {{- $constants = include "k8sel.ccl" . | mustFromJson | concat $constants -}}
 {{- $entries := include "k8sel.constants" $constants | mustFromJson -}}
@@ -86,25 +86,24 @@
 {{/* What the entrypoint is told to find, as JSON without what is at its default (k8sel/entrypoint/protocol.py). */}}
 {{- define "k8sel.expectation" -}}
 {{- $spec := .spec -}}
+{{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
 {{- $told := dict "version" .facts.entrypoint.version "job" .name "jobFile" .sha256 -}}
 {{- include "k8sel.lay" (list $told (dict "accelerator" $spec.accelerator.type "devices" .devices.positions)) -}}
-{{- if .devices.positions }}{{ $_ := set $told "count" .devices.count }}{{ end -}}
-{{- if .devices.product }}{{ $_ := set $told "product" .devices.product }}{{ end -}}
-{{- if .devices.memory }}{{ $_ := set $told "memory" (int64 .devices.memory) }}{{ end -}}
-{{- $shared := include "k8sel.whole" (dict "plan" . "quantity" $spec.sharedMemory) | int64 -}}
-{{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
-{{- if $spec.cpu.threadsPerProcess }}{{ $_ := set $told "threadsPerProcess" $spec.cpu.threadsPerProcess }}{{ end -}}
-{{- if eq $spec.launcher "mpirun" -}}
+{{- if .launcher.usesMpi -}}
 {{- $check := include "k8sel.entry" (list . "check") | mustFromJson -}}
 {{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
-{{- $_ := set $told "probe" (concat $mpirun $check) -}}
+{{- include "k8sel.lay" (list $told (dict "probe" (concat $mpirun $check) "hostfile" (last .mpi.hostfile))) -}}
 {{- end -}}
+{{- if include "k8sel.startsModeRank" . }}{{ $_ := set $told "rankCommand" (len $spec.command) }}{{ end -}}
 {{- $others := dict "order" $spec.accelerator.order "isolation" $spec.accelerator.isolation "launcher" $spec.launcher -}}
 {{- include "k8sel.lay" (list $others (dict "backend" (default "" $spec.backend) "mpi" (default "" $spec.mpi.implementation))) -}}
 {{- include "k8sel.lay" (list $others (dict "nodes" $spec.nodes "processesPerNode" $spec.processesPerNode "check" $spec.entrypoint.check)) -}}
+{{- include "k8sel.lay" (list $others (dict "product" .devices.product "memory" (int64 .devices.memory) "sharedMemory" $shared)) -}}
+{{- if .devices.positions }}{{ $_ := set $others "count" .devices.count }}{{ end -}}
+{{- $_ := set $others "threadsPerProcess" (default 0 $spec.cpu.threadsPerProcess) -}}
 {{- $defaults := .facts.entrypoint.defaults -}}
 {{- range $key, $value := $others -}}
-{{- if ne (toString $value) (get $defaults $key | toString) }}{{ $_ := set $told $key $value }}{{ end -}}
+{{- if and $value (ne (toString $value) (get $defaults $key | toString)) }}{{ $_ := set $told $key $value }}{{ end -}}
 {{- end -}}
 {{- toJson $told -}}
 {{- end -}}

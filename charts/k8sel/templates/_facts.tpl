@@ -3,10 +3,10 @@ What the templates look up: nothing about a vendor, a launcher or an MPI is writ
 The files are copies of k8sel's own (charts/generate.py); numbers in them arrive as floats, as all JSON's do here.
 */}}
 
-{{/* A table's text, for mustFromJson. Helm gives "" for a file that is not there. Takes the root and the file's name. */}}
+{{/* A table's text, for mustFromJson. Helm gives "" for a file that is not there. Takes the root and the table's name. */}}
 {{- define "k8sel.table" -}}
-{{- $text := (index . 0).Files.Get (printf "files/%s" (index . 1)) -}}
-{{- required (printf "the chart lacks files/%s: python charts/generate.py" (index . 1)) $text -}}
+{{- $file := printf "files/%s.json" (index . 1) -}}
+{{- (index . 0).Files.Get $file | required (printf "the chart lacks %s: python charts/generate.py" $file) -}}
 {{- end -}}
 
 {{/* The ConfigMap's name: it changes with the content, which cannot change under a name. Takes the root and the job's name. */}}

@@ -178,7 +178,7 @@ none is 0.
 {{- define "k8sel.capabilities" -}}
 {{- $mpi := .plan.facts.mpi -}}
 {{- $needed := list -}}
-{{- if and (eq .plan.spec.launcher "mpirun") (not .launcher) -}}
+{{- if and .plan.launcher.usesMpi (not .launcher) -}}
 {{- $needed = concat $mpi.capabilities (ternary $mpi.rootCapabilities list .plan.root) -}}
 {{- end -}}
 {{- toJson $needed -}}

@@ -1,6 +1,6 @@
-"""A command line as a job file: torchrun, accelerate launch, deepspeed, mpirun, docker run or python.
+"""Converts a command line to a job file: torchrun, accelerate launch, deepspeed, mpirun, docker run or python.
 
-Runs nothing, reads no file and fills in nothing that the text does not hold itself.
+Runs nothing, reads no file and expands only the variables that the text itself sets.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from k8sel.errors import Problem, SpecError
 
 __all__ = ["Asked", "LineError", "convert"]
 
-_ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD stands for bytes that are no text, half of a pair likewise
+_ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD and lone surrogates stand for bytes that are not UTF-8
 
 
 class LineError(SpecError):
-    """A command line for which there is no job file; holds every reason, and shows the words around it."""
+    """Refusal of a command line: every reason, each with the text around its word."""
 
     def __init__(self, problems: Iterable[Problem], text: str) -> None:
         super().__init__(problems)
@@ -29,7 +29,7 @@ class LineError(SpecError):
 
 
 def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
-    """The job file for ``text``, and what it does not say or says otherwise. Raises LineError with every reason."""
+    """Returns the job file for ``text``, and notes on the differences. Raises LineError with every reason."""
     draft = Draft(text=text, file=asked.file)
     try:
         _read(draft)
@@ -43,11 +43,11 @@ def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
 
 
 def _read(draft: Draft) -> None:
-    """All that the text says by itself."""
+    """Reads everything that the text itself determines."""
     odd = _ODD.search(draft.text)
     if odd:
-        what = "a zero byte" if odd[0] == "\0" else "a byte that is no UTF-8 text"
-        draft.refuse(Word(text="", start=odd.start(), end=odd.end()), f"{what} is in the line", "text only")
+        what = "a zero byte" if odd[0] == "\0" else "a byte that is not UTF-8"
+        draft.refuse(Word(text="", start=odd.start(), end=odd.end()), f"the line contains {what}", "remove it")
         return
     found = script.read(draft)
     draft.env = dict(found.env)
@@ -58,7 +58,11 @@ def _read(draft: Draft) -> None:
         finish.check_words(draft)
     elif not draft.problems:
         place = Word(text="", start=0, end=0)
-        draft.refuse(place, "nothing here starts a training", "for example: torchrun --nproc_per_node=2 train.py")
+        draft.refuse(
+            place,
+            "nothing here starts a training",
+            "give a training command, for example torchrun --nproc_per_node=2 train.py",
+        )
 
 
 def _stop(draft: Draft) -> None:

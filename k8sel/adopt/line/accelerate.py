@@ -1,9 +1,9 @@
-"""`accelerate launch` to the job file's fields.
+"""Converts `accelerate launch` to the job file's fields.
 
-huggingface/accelerate src/accelerate/commands/launch.py and utils/launch.py: --num_processes counts those of all
-machines, and much of the rest becomes variables of the processes. k8sel's own `accelerate launch` is told the numbers
-alone, and would write those variables with their defaults; a line that sets them is started by torchrun, as accelerate
-itself does.
+huggingface/accelerate src/accelerate/commands/launch.py and utils/launch.py: --num_processes counts the processes of
+all machines, and many other options become variables of the processes. k8sel passes only the numbers to its own
+`accelerate launch`, which would set those variables to their defaults. So torchrun starts a line that sets them, as
+accelerate itself does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from k8sel.adopt.line.options import Given, Kept, Option, Style, read
 from k8sel.adopt.line.torchrun import AGENT, BIND, BINDS, GROUP, LOGS, NAMES
 from k8sel.adopt.line.words import Word
 
-_VARIABLES = "a job file's launcher is told numbers only, and these are variables"
-_PLUGIN = "env, with launcher: torchrun and ACCELERATE_{}=true beside what the option sets"
-_GONE = "accelerate {} was the last version that has it, so a newer one stops here; a job file does without"
-# Options that accelerate turns into a variable of each process -> that variable.
+_VARIABLES = "k8sel passes only counts to accelerate, and this option sets variables"
+_PLUGIN = "set launcher: torchrun, and in env ACCELERATE_{}=true and the option's own variables"
+_GONE = "accelerate {} was the last version with it, and newer versions refuse it; the job file leaves it out"
+# Option that accelerate turns into a variable of each process -> that variable.
 BECOME = {
     "--mixed-precision": "ACCELERATE_MIXED_PRECISION",
     "--dynamo-backend": "ACCELERATE_DYNAMO_BACKEND",
@@ -30,7 +30,7 @@ _UPPER = ("--dynamo-backend",)  # accelerate writes these in capitals
 
 
 def _families() -> tuple[Option, ...]:
-    """Options that switch on a whole plugin."""
+    """Returns the options that switch on a whole plugin."""
     names = {"--use-deepspeed": "USE_DEEPSPEED", "--use-fsdp": "USE_FSDP", "--use-megatron-lm": "USE_MEGATRON_LM"}
     return tuple(Option(name, 0, refuse=_VARIABLES, hint=_PLUGIN.format(word)) for name, word in names.items())
 
@@ -61,36 +61,36 @@ TABLE = (
     Option("--log-dir", note=LOGS),
     Option("--enable-cpu-affinity", takes=0, note=BINDS, hint=BIND),
     Option("--ipex", takes=0, warn=_GONE.format("1.9.0"), hint="leave it out"),
-    Option("--use-xpu", takes=0, warn=_GONE.format("1.12.0"), hint="leave it out: accelerator.type says it"),
-    Option("--mpirun-ccl", warn=_GONE.format("1.12.0"), hint="ccl.workers"),
-    Option("--mpirun-hostfile", refuse="this starts mpirun", hint="the mpirun line itself, with the program behind it"),
-    Option("--config-file", refuse="what is in that file is not in the line", hint="write its numbers as options"),
+    Option("--use-xpu", takes=0, warn=_GONE.format("1.12.0"), hint="leave it out: accelerator.type selects the device"),
+    Option("--mpirun-ccl", warn=_GONE.format("1.12.0"), hint="set ccl.workers"),
     Option(
-        "--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="this starts machines of a cloud", hint="leave it out"
+        "--mpirun-hostfile", refuse="it starts mpirun", hint="give the mpirun line itself, with the program after it"
     ),
+    Option("--config-file", refuse="the content of that file is not in the line", hint="write its numbers as options"),
+    Option("--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="it starts cloud machines", hint="leave it out"),
     Option("--fsdp-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_FSDP")),
     Option("--megatron-lm-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_MEGATRON_LM")),
     Option("--deepspeed-* --offload-* --zero3-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
-    Option("--fp8-* --parallelism-config-* --dynamo-use-*", refuse=_VARIABLES, hint="env: the variable that it sets"),
+    Option("--fp8-* --parallelism-config-* --dynamo-use-*", refuse=_VARIABLES, hint="set its variable in env"),
     Option("--zero-stage", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
-_OWN_NOTE = "accelerate turns it into {}; the job does the same, started by {} as accelerate starts it"
+_OWN_NOTE = "accelerate turns it into {}; the job sets that variable, and {} starts the program as accelerate does"
 
 
 def launch(draft: Draft, words: Sequence[Word]) -> None:
-    """What ``words``, those behind `accelerate`, say."""
+    """Reads ``words``, the arguments of `accelerate`."""
     if not words or words[0].text != "launch":
         place = words[0] if words else Word(text="", start=len(draft.text), end=len(draft.text))
         draft.refuse(
-            place, "only `accelerate launch` starts a training", "accelerate launch --num_processes 2 train.py"
+            place, "only `accelerate launch` starts a training", "write accelerate launch --num_processes 2 train.py"
         )
         return
     apply(draft, words[1:])
 
 
 def apply(draft: Draft, words: Sequence[Word]) -> None:
-    """What ``words``, those behind `accelerate launch`, say."""
+    """Reads ``words``, the arguments of `accelerate launch`."""
     kept = read(TABLE, words, draft, Style())
     draft.launcher = "accelerate"
     _group(draft, kept)
@@ -98,13 +98,13 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     torchrun.restarts(draft, kept.last("--max-restarts"))
     threads(draft, kept.last("--num-cpu-threads-per-process"))
     torchrun.script(draft, kept)
-    if draft.processes != 1:  # one is started without an agent
+    if draft.processes != 1:  # accelerate starts one process without torch's agent
         torchrun.agents_words(draft)
     _variables(draft, kept)
 
 
 def _group(draft: Draft, kept: Kept) -> None:
-    """Nodes, and the processes of each: what accelerate counts is the sum."""
+    """Sets the nodes and the processes of each; accelerate counts the processes of all nodes."""
     machines, total = kept.last("--num-machines"), kept.last("--num-processes")
     nodes = draft.number(machines.value, machines.option.text) if machines else None
     if machines and nodes:
@@ -114,8 +114,10 @@ def _group(draft: Draft, kept: Kept) -> None:
     if total and number:
         draft.processes, draft.processes_word = max(number // draft.nodes, 1), total.value
         if number % draft.nodes:
-            message = f"{number} processes do not go into equal shares for {draft.nodes} nodes"
-            draft.refuse(total.value, message, f"--num_processes {number // draft.nodes * draft.nodes or draft.nodes}")
+            message = f"{number} processes cannot be divided equally among {draft.nodes} nodes"
+            draft.refuse(
+                total.value, message, f"write --num_processes {number // draft.nodes * draft.nodes or draft.nodes}"
+            )
 
 
 def _devices(draft: Draft, kept: Kept) -> None:
@@ -128,22 +130,22 @@ def _devices(draft: Draft, kept: Kept) -> None:
 
 
 def _one_process(draft: Draft, cpu: Given) -> None:
-    """`--cpu` without a hostfile starts the program once, whatever --num_processes says."""
+    """Sets one process: without a hostfile, `--cpu` starts the program once, whatever --num_processes is."""
     if (draft.processes or 1) > 1:
-        message = f"with --cpu, accelerate starts 1 process, not {draft.processes}, and so it is here"
-        draft.warn(cpu.option, message, f"processesPerNode: {draft.processes} starts them all")
+        message = f"with --cpu, accelerate starts 1 process, not {draft.processes}; the job does the same"
+        draft.warn(cpu.option, message, f"set processesPerNode: {draft.processes} to start them all")
     draft.processes, draft.processes_word = 1, cpu.option
 
 
 def threads(draft: Draft, given: Given | None) -> None:
-    """The threads of one process."""
+    """Sets the threads of one process."""
     number = draft.number(given.value, given.option.text) if given else None
     if given and number:
         draft.put(("spec", "cpu", "threadsPerProcess"), number, given.value)
 
 
 def _variables(draft: Draft, kept: Kept) -> None:
-    """What accelerate tells the program by variables."""
+    """Sets the variables that accelerate gives the program."""
     found = {BECOME[name]: given for name in BECOME if (given := kept.last(name))}
     debug = kept.last("--debug")
     if debug:

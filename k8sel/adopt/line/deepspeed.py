@@ -1,7 +1,7 @@
-"""`deepspeed` to the job file's fields.
+"""Converts `deepspeed` to the job file's fields.
 
-deepspeedai/DeepSpeed deepspeed/launcher/runner.py: --num_gpus, --include and --exclude count instead of a mask, and the
-numbers that --include or a mask names are sorted (since v0.15.2).
+deepspeedai/DeepSpeed deepspeed/launcher/runner.py: --num_gpus, --include and --exclude replace a mask, and deepspeed
+sorts the device numbers of --include or a mask (since v0.15.2).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from k8sel.adopt.line.torchrun import BIND, BINDS, GROUP, LOGS, script
 from k8sel.adopt.line.words import Word
 from k8sel.wording import bare, quote
 
-_SSH = "no ssh is between the nodes of this job"
+_SSH = "the nodes of this job do not use ssh"
 _SORTS = "deepspeed sorts the numbers"
 TABLE = (
     Option("--num-gpus --num-accelerators", keep=True),
@@ -28,35 +28,35 @@ TABLE = (
     Option("--master-addr", note=GROUP),
     Option("--master-port", note=GROUP),
     Option("--node-rank", note="each node gets its own"),
-    Option("--launcher", note=_SSH, hint="launcher: mpirun, where MPI is to start the processes"),
+    Option("--launcher", note=_SSH, hint="set launcher: mpirun to start the processes by MPI"),
     Option("--launcher-args", note=_SSH),
     Option("--ssh-port", note=_SSH),
     Option("--no-ssh", takes=0),
     Option("--no-ssh-check", takes=0),
     Option("--force-multi", takes=0),
-    Option("--save-pid", takes=0, note="a container's processes need no file for it"),
+    Option("--save-pid", takes=0, note="a container needs no file of process ids"),
     Option("--enable-each-rank-log", note=LOGS),
     Option("--bind-cores-to-rank", takes=0, note=BINDS, hint=BIND),
     Option("--bind-core-list", note=BINDS, hint=BIND),
     Option("--comment", note="only Slurm reads it"),
     Option("--account", note="only Slurm reads it"),
-    Option("--elastic-training", takes=0, refuse="a job has one number of nodes", hint="leave it out"),
-    Option("--min-elastic-nodes", refuse="a job has one number of nodes", hint="leave it out"),
-    Option("--max-elastic-nodes", refuse="a job has one number of nodes", hint="leave it out"),
+    Option("--elastic-training", takes=0, refuse="a job has a fixed number of nodes", hint="leave it out"),
+    Option("--min-elastic-nodes", refuse="a job has a fixed number of nodes", hint="leave it out"),
+    Option("--max-elastic-nodes", refuse="a job has a fixed number of nodes", hint="leave it out"),
     Option("--autotuning", refuse="it starts many jobs, one after the other", hint="leave it out"),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
 
 
 def apply(draft: Draft, words: Sequence[Word]) -> None:
-    """What ``words``, those behind `deepspeed`, say."""
+    """Reads ``words``, the arguments of `deepspeed`."""
     kept = read(TABLE, words, draft)
     draft.launcher, draft.sorts = "deepspeed", _SORTS
     _nodes(draft, kept)
     _devices(draft, kept)
     script(draft, kept)
     if draft.command and not kept.last("--no-local-rank"):
-        message = "deepspeed gives the script --local_rank=N; in a job it is the variable LOCAL_RANK"
+        message = "deepspeed gives the script --local_rank=N; a job sets the variable LOCAL_RANK instead"
         draft.note(draft.command[0], message, 'read os.environ["LOCAL_RANK"], as deepspeed.init_distributed does')
 
 
@@ -67,17 +67,17 @@ def _nodes(draft: Draft, kept: Kept) -> None:
         draft.nodes = number
         draft.put(("spec", "nodes"), number, nodes.value)
     if hostfile and not nodes and not kept.last("--include"):
-        message = f"how many nodes {bare(hostfile.value.text)} has is not in the line"
-        draft.refuse(hostfile.value, message, "--num_nodes N beside it")
+        message = f"the number of nodes in {bare(hostfile.value.text)} is not in the line"
+        draft.refuse(hostfile.value, message, "add --num_nodes N")
     elif hostfile:
-        draft.note(hostfile.value, "the hostfile is not carried over: the nodes are the job's own", "nodes: N")
+        draft.note(hostfile.value, "the hostfile is not carried over: the job gets nodes of its own", "nodes: N")
 
 
 def _devices(draft: Draft, kept: Kept) -> None:
     count, include, exclude = kept.last("--num-gpus"), kept.last("--include"), kept.last("--exclude")
     if exclude:
-        message = "which devices are left depends on how many the machine has"
-        draft.refuse(exclude.value, message, "--include localhost:0,2 names those that are used")
+        message = "the remaining devices depend on how many the machine has"
+        draft.refuse(exclude.value, message, "name the devices, for example --include localhost:0,2")
     elif include and draft.known(include.value):
         _include(draft, include)
     elif count:
@@ -86,17 +86,17 @@ def _devices(draft: Draft, kept: Kept) -> None:
 
 
 def _include(draft: Draft, include: Given) -> None:
-    """`host:0,2@host2:0,2`: as many nodes as hosts, with the same devices on each."""
+    """Reads `host:0,2@host2:0,2`: one node for each host, with the same devices on each."""
     slots: dict[str, str] = {}
     for host, _, listed in (node.partition(":") for node in include.value.text.split("@")):
         slots[host] = f"{slots[host]},{listed}" if host in slots else listed
     lists = set(slots.values())
     if "" in lists:
-        message = f"{quote(include.value.text)}: how many devices a host has is not in the line"
+        message = f"{quote(include.value.text)}: the number of devices of a host is not in the line"
         draft.refuse(include.value, message, "name them: localhost:0,1")
     elif len(lists) > 1:
-        message = f"{quote(include.value.text)}: the hosts use different devices, and the nodes of a job the same"
-        draft.refuse(include.value, message, "the same numbers for each host")
+        message = f"{quote(include.value.text)}: the hosts use different devices, but all nodes of a job use the same"
+        draft.refuse(include.value, message, "give each host the same numbers")
     else:
         draft.replaces_masks, draft.selection = include.option.text, include.value.part(lists.pop())
         if len(slots) > 1:

@@ -1,6 +1,6 @@
-"""`docker run` and `podman run` to the job file's fields; what runs in the container is read like any other line.
+"""Converts `docker run` and `podman run` to the job file's fields. Reads the command inside like any other line.
 
-docker/cli docs/reference/commandline/container_run.md: the options, and what they take.
+docker/cli docs/reference/commandline/container_run.md lists the options and their values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Program = Callable[[Draft, Sequence[Word]], None]
 
 _STARTS = "k8sel starts the containers, watches them and removes them"
 _NETWORK = "a pod has a network of its own"
-_LIMITS = "a container's limits are its runtime's"
+_LIMITS = "the container runtime sets these limits"
 _CLUSTER = "the cluster's administrator decides it"
 TABLE = (
     *(Option(name, keep=True) for name in ("--gpus", "--device", "--runtime", "--image", "--entrypoint", "--name")),
@@ -33,23 +33,21 @@ TABLE = (
     Option("--tty -t", takes=0),
     Option("--detach -d", takes=0),
     Option("--init", takes=0),
-    Option(
-        "--ipc", note="sharedMemory sizes /dev/shm for the processes of a node", hint="sharedMemory: 16Gi, for example"
-    ),
-    Option("--network --net", note=_NETWORK, hint="hostNetwork: true, where it has to be the node's"),
+    Option("--ipc", note="sharedMemory sizes /dev/shm for the processes of a node", hint="sharedMemory: 16Gi"),
+    Option("--network --net", note=_NETWORK, hint="set hostNetwork: true to use the node's network"),
     Option("--publish -p", note=_NETWORK),
     Option("--publish-all -P", takes=0, note=_NETWORK),
     Option("--expose --hostname -h --add-host --dns --ip --network-alias --mac-address --link", note=_NETWORK),
-    Option(
-        "--ulimit", note=_LIMITS, hint="memory locks: securityContext.capabilities.add: [IPC_LOCK], where it is allowed"
-    ),
+    Option("--ulimit", note=_LIMITS, hint="set securityContext.capabilities.add: [IPC_LOCK] for memory locks"),
     Option("--memory-swap --memory-reservation --oom-score-adj --pids-limit --kernel-memory", note=_LIMITS),
-    Option("--cpuset-cpus --cpuset-mems --cpu-shares --cpu-quota --cpu-period", note=_LIMITS, hint="resources.cpu"),
-    Option("--group-add", note="it is the pod's", hint="podSecurityContext: {supplementalGroups: [NUMBER]}"),
+    Option("--cpuset-cpus --cpuset-mems --cpu-shares --cpu-quota --cpu-period", note=_LIMITS, hint="set resources.cpu"),
+    Option("--group-add", note="the pod sets its groups", hint="podSecurityContext: {supplementalGroups: [NUMBER]}"),
     Option("--security-opt --cgroupns --userns --uts --pid --sysctl --cgroup-parent --isolation", note=_CLUSTER),
-    Option("--env-file", note="what is in that file is not in the line", hint="env, or a Secret"),
+    Option("--env-file", note="the content of that file is not in the line", hint="use env, or a Secret"),
     Option(
-        "--tmpfs --volumes-from --volume-driver --storage-opt", note="it is a volume", hint="volumes and volumeMounts"
+        "--tmpfs --volumes-from --volume-driver --storage-opt",
+        note="it is a volume",
+        hint="use volumes and volumeMounts",
     ),
     Option("--restart --stop-signal --stop-timeout --cidfile --detach-keys --attach -a", note=_STARTS),
     Option("--sig-proxy --no-healthcheck --quiet -q --oom-kill-disable", takes=0, note=_STARTS),
@@ -64,17 +62,17 @@ _PULL = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
 
 
 def run(draft: Draft, words: Sequence[Word], program: Program) -> None:
-    """What ``words``, those behind `docker`, say; ``program`` reads what runs in the container."""
+    """Reads ``words``, the arguments of `docker`; ``program`` reads the command in the container."""
     verbs = [word.text for word in words[:2]]
     skipped = 2 if verbs == ["container", "run"] else 1
     if "run" not in verbs[:skipped]:
         place = words[0] if words else Word(text="", start=len(draft.text), end=len(draft.text))
-        draft.refuse(place, "only `docker run` starts a training", "docker run IMAGE COMMAND")
+        draft.refuse(place, "only `docker run` starts a training", "write docker run IMAGE COMMAND")
         return
     kept = read(TABLE, words[skipped:], draft, Style(joins=True))
     outside, draft.env, draft.in_container = draft.env, {}, True
     for name, word in outside.items():
-        draft.note(word, f"{name} is not carried over: it is docker's own, and not in the container", f"-e {name}")
+        draft.note(word, f"{name} is not carried over: it reaches docker, but not the container", f"add -e {name}")
     _env(draft, kept, outside)
     _devices(draft, kept)
     _fields(draft, kept)
@@ -82,9 +80,9 @@ def run(draft: Draft, words: Sequence[Word], program: Program) -> None:
 
 
 def _image(draft: Draft, kept: Kept, place: Word, program: Program) -> None:
-    """The image, and the command that runs in it."""
+    """Reads the image, and the command that runs in it."""
     if not kept.rest:
-        draft.refuse(place, "the image is missing", "docker run IMAGE COMMAND", Kind.REQUIRED)
+        draft.refuse(place, "the image is missing", "write docker run IMAGE COMMAND", Kind.REQUIRED)
         return
     image, *command = kept.rest
     if draft.known(image):
@@ -94,12 +92,12 @@ def _image(draft: Draft, kept: Kept, place: Word, program: Program) -> None:
     if words:
         program(draft, words)
     else:
-        message = f"which program {bare(image.text)} starts by itself is not in the line"
-        draft.refuse(image, message, "write the command behind the image", Kind.REQUIRED)
+        message = f"the program that {bare(image.text)} starts by default is not in the line"
+        draft.refuse(image, message, "write the command after the image", Kind.REQUIRED)
 
 
 def _env(draft: Draft, kept: Kept, outside: dict[str, Word]) -> None:
-    """-e NAME=VALUE, and -e NAME, which takes the shell's."""
+    """Reads -e NAME=VALUE, and -e NAME, which takes the shell's value."""
     for given in kept.all("--env"):
         name, joined, value = given.value.text.partition("=")
         if joined:
@@ -108,12 +106,12 @@ def _env(draft: Draft, kept: Kept, outside: dict[str, Word]) -> None:
             draft.env[name] = outside[name]
         else:
             draft.warn(
-                given.value, f"{bare(name)} is not carried over: its value is not in the text", f"-e {name}=VALUE"
+                given.value, f"{bare(name)} is not carried over: its value is not in the text", f"write -e {name}=VALUE"
             )
 
 
 def _devices(draft: Draft, kept: Kept) -> None:
-    """What brings devices into the container: --gpus, a runtime, device nodes."""
+    """Reads the options that bring devices into the container: --gpus, a runtime, device nodes."""
     gpus, runtime, nodes = kept.last("--gpus"), kept.last("--runtime"), kept.all("--device")
     by_driver = next(row for row in ROWS.values() if row.docker_driver)
     if gpus:
@@ -126,7 +124,7 @@ def _devices(draft: Draft, kept: Kept) -> None:
 
 
 def _gpus(draft: Draft, row: Row, gpus: Given) -> None:
-    """`all`, a number, or `device=0,2`, beside capabilities; docker/cli opts/gpus.go."""
+    """Reads `all`, a number, or `device=0,2`, beside capabilities; docker/cli opts/gpus.go."""
     text = gpus.value.text.strip("'\"")
     device = re.search(r"(?:^|,)\"?device=([^\"]*?)\"?(?:,[a-z]+=.*)?$", text)
     count = re.fullmatch(r"(?:count=)?([0-9]{1,4})(?:,.*)?", text)
@@ -135,11 +133,11 @@ def _gpus(draft: Draft, row: Row, gpus: Given) -> None:
     elif count:
         draft.exposed_count = int(count[1])
     elif text.split(",")[0] not in ("all", "count=all", "count=-1", "-1"):
-        draft.refuse(gpus.value, f"{quote(text)} chooses no devices", "--gpus 2, or --gpus '\"device=0,2\"'")
+        draft.refuse(gpus.value, f"{quote(text)} chooses no devices", "write --gpus 2, or --gpus '\"device=0,2\"'")
 
 
 def _runtime(draft: Draft, runtime: Given) -> None:
-    """A runtime that reads a variable; which one, the table says."""
+    """Reads the runtime; the accelerator table names the runtime of each type."""
     name = runtime.value.text
     for row in ROWS.values():
         if name in (row.docker_runtime, row.docker_driver):
@@ -149,24 +147,25 @@ def _runtime(draft: Draft, runtime: Given) -> None:
 
 
 def _nodes(draft: Draft, nodes: Sequence[Given]) -> None:
-    """Device nodes: the row most of whose nodes are there."""
+    """Reads device nodes: they mean the row with the largest share of its nodes among them."""
     paths = [given.value.text.split(":")[0] for given in nodes]
     matches = {row.name: _matched(row, paths) for row in ROWS.values()}
     best = max(matches, key=lambda name: matches[name])
     if not matches[best]:
-        draft.note(nodes[0].value, f"{bare(paths[0])} is not carried over: it is no accelerator's", "volumes: hostPath")
+        message = f"{bare(paths[0])} is not carried over: it belongs to no accelerator"
+        draft.note(nodes[0].value, message, "use a hostPath volume")
         return
     draft.row_hints.setdefault(best, nodes[0].value)
     whole = [path for path in paths if path.count("/") > 2]
     draft.note(
         nodes[0].value,
-        "which device nodes enter the container is not carried over: k8sel finds those of the job's devices",
-        "accelerator.count, or devices" if whole else "",
+        "the list of device nodes is not carried over: k8sel finds the nodes of the job's devices",
+        "set accelerator.count or devices" if whole else "",
     )
 
 
 def _matched(row: Row, paths: Sequence[str]) -> float:
-    """How many of a row's device nodes ``paths`` bring in, as a share; 0 without its first."""
+    """Returns the share of a row's device nodes that ``paths`` bring in; 0 without the row's first node."""
     patterns = [pattern.format(n="*") for pattern in row.docker_nodes]
     found = [any(_brings(path, pattern) for path in paths) for pattern in patterns]
     return sum(found) / len(found) + len(found) / 100 if found and found[0] else 0
@@ -177,7 +176,7 @@ def _brings(path: str, pattern: str) -> bool:
 
 
 def _fields(draft: Draft, kept: Kept) -> None:
-    """What the job file has a field for."""
+    """Reads the options that have a field in the job file."""
     for name, path in {"--workdir": "workingDir", "--shm-size": "sharedMemory"}.items():
         given = kept.last(name)
         if given and draft.known(given.value):
@@ -198,10 +197,10 @@ def _named(draft: Draft, kept: Kept) -> None:
 
 
 def _size(draft: Draft, given: Given) -> str:
-    """Docker's sizes, powers of 1024, as a quantity."""
+    """Converts a size of docker, in powers of 1024, to a quantity."""
     match = _SIZE.fullmatch(given.value.text)
     if match is None:
-        draft.refuse(given.value, f"{quote(given.value.text)} is no size", "16g, for example")
+        draft.refuse(given.value, f"{quote(given.value.text)} is not a size", "write a size, for example 16g")
         return "1Gi"
     return match[1] + _UNITS[match[2].lower()]
 
@@ -233,7 +232,7 @@ def _user(draft: Draft, kept: Kept) -> None:
         return
     user, _, group = given.value.text.partition(":")
     if given.value.unknown or not re.fullmatch("[0-9]{1,9}", user) or not re.fullmatch("[0-9]{0,9}", group):
-        message = f"user {bare(given.value.text)} is not carried over: a pod names it by number"
+        message = f"user {bare(given.value.text)} is not carried over: a pod names users by number"
         draft.warn(given.value, message, "podSecurityContext: {runAsUser: 1000}")
         return
     draft.put(("spec", "securityContext", "runAsUser"), int(user), given.value)
@@ -242,13 +241,13 @@ def _user(draft: Draft, kept: Kept) -> None:
 
 
 def _volumes(draft: Draft, kept: Kept) -> None:
-    """Folders of the host; a volume of docker's own is not on a cluster."""
+    """Reads the host's folders; a named volume of docker does not exist on a cluster."""
     volumes: list[dict[str, object]] = []
     mounts: list[dict[str, object]] = []
     for given, source, target, read_only in _mounts(draft, kept):
         if not source.startswith("/"):
-            message = f"{bare(given.value.text)} is not carried over: only a folder of the host has a place on a node"
-            draft.warn(given.value, message, "volumes: a persistentVolumeClaim, and volumeMounts")
+            message = f"{bare(given.value.text)} is not carried over: only a folder of the host can be mounted"
+            draft.warn(given.value, message, "use a persistentVolumeClaim in volumes, and volumeMounts")
             continue
         name = f"volume-{len(volumes)}"
         volumes.append({"name": name, "hostPath": {"path": source}})
@@ -258,12 +257,14 @@ def _volumes(draft: Draft, kept: Kept) -> None:
     if volumes:
         word = draft.sources[("spec", "volumes")]
         draft.note(
-            word, "the host's folders are hostPath volumes, which each node has to have", "a persistentVolumeClaim"
+            word,
+            "the host's folders become hostPath volumes, so each node must have them",
+            "use a persistentVolumeClaim",
         )
 
 
 def _mounts(draft: Draft, kept: Kept) -> list[tuple[Given, str, str, bool]]:
-    """-v SOURCE:TARGET:ro and --mount type=bind,source=...,target=...,readonly."""
+    """Reads -v SOURCE:TARGET:ro and --mount type=bind,source=...,target=...,readonly."""
     found = []
     for given in kept.all("--volume"):
         source, _, rest = given.value.text.partition(":")
@@ -287,4 +288,4 @@ def _unnamed(draft: Draft, given: Given) -> None:
     missing = (
         f": only the shell knows {quote(given.value.unknown[0])}" if given.value.unknown else ": it names no source"
     )
-    draft.warn(given.value, f"{bare(given.value.text)} is not carried over{missing}", "volumes and volumeMounts")
+    draft.warn(given.value, f"{bare(given.value.text)} is not carried over{missing}", "use volumes and volumeMounts")

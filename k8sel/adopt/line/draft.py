@@ -1,4 +1,4 @@
-"""What a command line has said so far: the job file's fields, where each is from, and what there is to say about it."""
+"""The draft of a job file: its fields, the word that each comes from, its problems and notes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FILLED_IN_BY_A_SHELL = "only the shell that runs the line knows {}, and a job fi
 
 @dataclass
 class Draft:
-    """A job file in the making, and the remarks on its way."""
+    """A job file in the making, with its problems and notes."""
 
     text: str
     file: str
-    env: dict[str, Word] = field(default_factory=dict)  # variables of the program, with their values
+    env: dict[str, Word] = field(default_factory=dict)  # the program's variables
     read_elsewhere: list[dict[str, Any]] = field(default_factory=list)  # variables with a valueFrom
-    group: tuple[int, int] | None = None  # nodes and ranks of each, where something beside the line says them
-    in_container: bool = False  # behind `docker run`: its devices are all there are
+    group: tuple[int, int] | None = None  # nodes and ranks of each, where a manifest gives them
+    in_container: bool = False  # after `docker run`: the container has no other devices
     fields: dict[FieldPath, Any] = field(default_factory=dict)
-    sources: dict[FieldPath, Word] = field(default_factory=dict)  # field -> the word that says it
+    sources: dict[FieldPath, Word] = field(default_factory=dict)  # field -> the word that sets it
     problems: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
     launcher: str = "python"
@@ -33,66 +33,70 @@ class Draft:
     nodes: int = 1
     processes: int | None = None  # of one node; None: one for each device
     processes_word: Word | None = None
-    without_number: str = ""  # what the launcher does when it is not told a number of processes
-    replaces_masks: str = ""  # the launcher's option that counts instead of every mask
+    without_number: str = ""  # what the launcher does without a number of processes
+    replaces_masks: str = ""  # the launcher's option that replaces every mask
     selection: Word | None = None  # its value, where that is a list of devices
     sorts: str = ""  # why the launcher does not keep the order of devices
-    exposed: tuple[int, ...] | None = None  # the host's devices in the container; None: nothing says which
+    exposed: tuple[int, ...] | None = None  # the host's devices in the container; None: not given
     exposed_count: int | None = None
-    binds: dict[str, tuple[Word, Word]] = field(default_factory=dict)  # what mpirun is to bind to: option and value
-    sourced: list[tuple[str, Word]] = field(default_factory=list)  # scripts that the shell reads first
+    binds: dict[str, tuple[Word, Word]] = field(default_factory=dict)  # mpirun's binding options: option and value
+    sourced: list[tuple[str, Word]] = field(default_factory=list)  # scripts that the line sources
     serves: tuple[str, ...] = ()  # rows that the backend connects
-    row_hints: dict[str, Word] = field(default_factory=dict)  # row of the accelerator table -> what speaks for it
+    row_hints: dict[str, Word] = field(
+        default_factory=dict
+    )  # row of the accelerator table -> the word that suggests it
 
     @property
     def implementation(self) -> str:
-        """Which MPI this is; what a manifest says may be anything."""
+        """The name of the MPI; from a manifest, it may be any text."""
         return str(self.fields.get(("spec", "mpi", "implementation"), ""))
 
     def put(self, path: FieldPath, value: object, word: Word) -> None:
-        """``word`` says that the field ``path`` is ``value``."""
+        """Sets the field ``path`` to ``value``, which comes from ``word``."""
         self.fields[path] = value
         self.sources[path] = word
 
     def refuse(self, word: Word, message: str, hint: str = "", kind: Kind = Kind.INVALID) -> None:
-        """Something for which there is no job file."""
+        """Adds a problem, for which there is no job file."""
         self.problems.append(self._remark(kind, word, message, hint))
 
     def warn(self, word: Word, message: str, hint: str = "") -> None:
-        """Something that is not what it looks like."""
+        """Adds a warning: the line does not do what it looks like."""
         self.notes.append(self._remark(Kind.WARNING, word, message, hint))
 
     def note(self, word: Word, message: str, hint: str = "") -> None:
-        """Something that the job file does not say."""
+        """Adds a note on something that the job file leaves out."""
         self.notes.append(self._remark(Kind.NOTE, word, message, hint))
 
     def known(self, word: Word) -> bool:
-        """Whether all of ``word`` is known; if not, it is refused."""
+        """Reports whether all of ``word`` is known; refuses it if not."""
         if not word.unknown:
             return True
         missing = word.unknown[0]
-        self.refuse(word, FILLED_IN_BY_A_SHELL.format(quote(missing)), how_to_say(missing))
+        self.refuse(word, FILLED_IN_BY_A_SHELL.format(quote(missing)), hint_for(missing))
         return False
 
     def number(self, word: Word, what: str, *, least: int = 1) -> int | None:
-        """``word`` as a whole number; None where it is refused."""
+        """Returns ``word`` as a whole number; refuses it and returns None if it is not one."""
         if not self.known(word):
             return None
         if _NUMBER.fullmatch(word.text) and int(word.text) >= least:
             return int(word.text)
-        self.refuse(word, f"{what} is {quote(word.text)}, not a number from {least} on", f"{what} 2, for example")
+        self.refuse(
+            word, f"{what} is {quote(word.text)}, not a number of at least {least}", f"write {what} 2, for example"
+        )
         return None
 
     def _remark(self, kind: Kind, word: Word, message: str, hint: str) -> Problem:
         return Problem(kind=kind, path=(), message=message, hint=hint, location=self.located(word))
 
     def located(self, word: Word) -> Location:
-        """The place of ``word``."""
+        """Returns the place of ``word`` in the file."""
         return locate(self.text, word.start, self.file)
 
 
-def how_to_say(missing: str) -> str:
-    """What to do about a part that is not known."""
+def hint_for(missing: str) -> str:
+    """Returns the hint on a part that is not known."""
     name = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", missing)
     if name:
         return f"put {name[1]}=VALUE in a line above, or write the value itself"

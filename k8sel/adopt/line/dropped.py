@@ -1,6 +1,6 @@
-"""Options of training programs that their current versions do not have. They stay in the command, and are named.
+"""Options of training programs that current versions no longer have. The command keeps them, with a warning.
 
-Versions: read in huggingface/transformers src/transformers/training_args.py, one after the other, and in the README.md
+Versions: read in huggingface/transformers src/transformers/training_args.py, version by version, and in the README.md
 of intel/torch-ccl.
 """
 
@@ -16,7 +16,7 @@ from k8sel.adopt.line.words import Word
 
 
 class Dropped(Struct, frozen=True):
-    """An option, with one of its values or any, and what became of it."""
+    """An option, with one of its values or any, and the version that dropped it."""
 
     option: str
     value: str | None
@@ -26,29 +26,34 @@ class Dropped(Struct, frozen=True):
 
 _BINDINGS = "and needs oneccl_bindings_for_pytorch, which ended with torch 2.8"
 TABLE = (
-    Dropped("--no_cuda", None, "transformers 4.57 was the last to have it", "--use_cpu, from 4.32 on"),
+    Dropped("--no_cuda", None, "transformers 4.57 was the last to have it", "use --use_cpu, from 4.32 on"),
     Dropped(
         "--use_ipex", None, "transformers 4.56 was the last to have it, and IPEX ended with torch 2.8", "leave it out"
     ),
-    Dropped("--xpu_backend", None, "transformers 4.31 was the last to have it", "--ddp_backend, from 4.29 on"),
-    Dropped("--xpu_backend", "ccl", f"ccl went with transformers 5.0, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"),
+    Dropped("--xpu_backend", None, "transformers 4.31 was the last to have it", "use --ddp_backend, from 4.29 on"),
+    Dropped(
+        "--xpu_backend",
+        "ccl",
+        f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
+        "use gloo for CPUs, xccl for XPUs",
+    ),
     Dropped(
         "--ddp_backend",
         "ccl",
         f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
-        "gloo for CPUs, xccl for XPUs",
+        "use gloo for CPUs, xccl for XPUs",
     ),
     Dropped(
-        "--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "gloo for CPUs, xccl for XPUs"
+        "--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "use gloo for CPUs, xccl for XPUs"
     ),
-    Dropped("--ddp_backend", "xccl", "transformers 5.1 is the first to take xccl", "a newer image"),
+    Dropped("--ddp_backend", "xccl", "transformers 5.1 is the first to take xccl", "use a newer image"),
 )
 _ON_CPUS = ("--no_cuda", "--use_cpu")
 _FALSE = ("false", "0", "no")
 
 
 def look(draft: Draft) -> None:
-    """Names them, and sees whether the program keeps off all devices."""
+    """Warns about each of these options, and sees whether the program uses no device."""
     for option, value, word in _pairs(draft.command):
         for row in TABLE:
             if row.option == option and row.value in (None, value):
@@ -62,7 +67,7 @@ def look(draft: Draft) -> None:
 
 
 def _pairs(command: Sequence[Word]) -> Iterator[tuple[str, str, Word]]:
-    """Each option with the word behind it."""
+    """Yields each option with the word after it."""
     for index, word in enumerate(command):
         if word.text.startswith("--"):
             name, joined, value = word.text.partition("=")

@@ -1,4 +1,4 @@
-"""A draft to the job file: what is still open is filled in, and the whole is checked as any job file is."""
+"""Completes a draft: fills in what the line leaves open, and validates the result like any job file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What the caller says beside the line."""
+    """The caller's options beside the line."""
 
     file: str = "<line>"
     name: str | None = None
@@ -39,24 +39,26 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def check_words(draft: Draft) -> None:
-    """The program's own words: each has to be known."""
+    """Refuses words of the program that are not known, and warns about patterns and dashes."""
     for word in draft.command:
         draft.known(word)
         if word.pattern and not word.unknown:
-            message = f"{bare(word.text)} stays as it is: in a shell it would become the names of files"
-            draft.warn(word, message, "the names themselves, or a program that looks for them")
+            message = f"{bare(word.text)} stays as it is: a shell would replace it by file names"
+            draft.warn(word, message, "write the names, or let the program look for them")
         if word.text[:1] and word.text[0] in _DASHES:
-            draft.warn(word, f"{bare(word.text)} begins with a typographic dash, so it is no option", "write - or --")
+            draft.warn(
+                word, f"{bare(word.text)} begins with a typographic dash, so it is not an option", "write - or --"
+            )
 
 
 def written(draft: Draft, row: Row, asked: Asked) -> str:
-    """The job file as YAML."""
+    """Returns the job file as YAML; "" where the draft holds problems."""
     _counts(draft, row)
     _threads(draft)
     binding.settle(draft)
     ccl.sourced(draft)
     _env(draft)
-    _unsaid(draft, row, asked)
+    _missing(draft, row, asked)
     draft.fields[("spec", "launcher")] = draft.launcher
     draft.fields[("spec", "command")] = [word.text for word in draft.command]
     draft.sources |= {("spec", "command", index): word for index, word in enumerate(draft.command)}
@@ -71,7 +73,7 @@ def written(draft: Draft, row: Row, asked: Asked) -> str:
 
 
 def _text(fields: dict[FieldPath, Any]) -> str:
-    """The fields in the order in which the job file's models have them."""
+    """Returns the fields as YAML, in the order of the job file's models."""
     whole: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     for path, value in fields.items():
         part = whole
@@ -80,12 +82,12 @@ def _text(fields: dict[FieldPath, Any]) -> str:
         part[str(path[-1])] = value
     try:
         return yamlio.dump([msgspec.to_builtins(decode(whole))])
-    except msgspec.ValidationError:  # as it is, then: reading it says where and why
+    except msgspec.ValidationError:  # written as it is: validation reports the place and the reason
         return yamlio.dump([whole])
 
 
 def _placed(draft: Draft, problem: Problem) -> Problem:
-    """A job file's problem, at the word that the field is from."""
+    """Returns a problem of the job file, placed at the word that set the field."""
     path = problem.path
     while path and path not in draft.sources:
         path = path[:-1]
@@ -95,7 +97,7 @@ def _placed(draft: Draft, problem: Problem) -> Problem:
 
 
 def _counts(draft: Draft, row: Row) -> None:
-    """Devices and processes, each from the other where the line has only one."""
+    """Sets devices and processes, each from the other where the line gives only one."""
     if not row.is_device:
         _processes(draft, draft.processes, None)
         return
@@ -106,30 +108,30 @@ def _counts(draft: Draft, row: Row) -> None:
         draft.put((*_ACCELERATOR, "count"), draft.processes, word)
         known = draft.processes
         if draft.without_number:
-            message = f"{draft.without_number}, and a job asks for what it uses: 1 device"
-            draft.note(word, message, "count: N, for more")
+            message = f"{draft.without_number}, so the job requests 1 device"
+            draft.note(word, message, "set count: N for more")
     elif draft.without_number and known and known > 1 and draft.launcher != "python":
-        message = f"{draft.without_number}; it sees all {known} devices, and so it is here"
+        message = f"{draft.without_number}; it sees all {known} devices, in the job too"
         draft.warn(draft.command[0], message, f"leave processesPerNode out for {known} processes")
     _processes(draft, draft.processes, known)
 
 
 def _processes(draft: Draft, processes: int | None, devices: int | None) -> None:
-    """processesPerNode, where it is not the number of devices."""
+    """Sets processesPerNode where it differs from the number of devices."""
     word = draft.processes_word or draft.command[0]
     if not LAUNCHERS[draft.launcher].per_device:
         return
     if processes is None and not devices:
-        if draft.problems:  # a number that is refused already
+        if draft.problems:  # the number is refused already
             return
-        message = "how many processes a node has is not in the line: the launcher would count the machine's devices"
+        message = "the number of processes per node is not in the line: the launcher would count the machine's devices"
         draft.refuse(word, message, "write the number, or a mask that names the devices")
     elif processes is not None and processes != devices:
         draft.put(("spec", "processesPerNode"), processes, word)
 
 
 def _env(draft: Draft) -> None:
-    """The program's variables: those that have a writer already are left out, and named."""
+    """Removes variables that k8sel, an operator or a launcher writes, and unknown ones, with a note on each."""
     for name, word in list(draft.env.items()):
         why = owner(name)
         if why:
@@ -138,31 +140,35 @@ def _env(draft: Draft) -> None:
         elif word.unknown:
             del draft.env[name]
             message = f"{name} is not carried over: only the shell that runs the line knows {quote(word.unknown[0])}"
-            draft.warn(word, message, "its value, or valueFrom with a Secret, in env")
+            draft.warn(word, message, "write its value in env, or valueFrom with a Secret")
 
 
 def _threads(draft: Draft) -> None:
-    """OMP_NUM_THREADS, where no option says the same."""
+    """Moves OMP_NUM_THREADS to cpu.threadsPerProcess, where no option sets that field."""
     word = draft.env.pop(_THREADS, None)
     if word and re.fullmatch("0*[1-9][0-9]{0,3}", word.text):
         draft.fields.setdefault(("spec", "cpu", "threadsPerProcess"), int(word.text))
         draft.sources.setdefault(("spec", "cpu", "threadsPerProcess"), word)
     elif word:
-        message = f"{_THREADS}={bare(word.text)} is not carried over: it is no number of threads"
-        draft.warn(word, message, "cpu.threadsPerProcess; without it they are counted where the process runs")
+        message = f"{_THREADS}={bare(word.text)} is not carried over: it is not a number of threads"
+        draft.warn(
+            word, message, "set cpu.threadsPerProcess; without it, the threads are counted where the process runs"
+        )
 
 
 def _values(draft: Draft) -> list[tuple[str, str]]:
-    """Each variable as Kubernetes leaves it as it is."""
+    """Returns each variable, escaped so that Kubernetes leaves its value alone."""
     for name, word in draft.env.items():
         draft.sources[("spec", "env")] = word
         if not _NAME.fullmatch(name):
-            draft.refuse(word, f"{quote(name)} is no name of a variable", "letters, digits and '_', no digit first")
+            draft.refuse(
+                word, f"{quote(name)} is not a variable name", "use letters, digits and '_', and no digit first"
+            )
     return [(name, literal(word.text)) for name, word in draft.env.items()]
 
 
-def _unsaid(draft: Draft, row: Row, asked: Asked) -> None:
-    """What no line says: the job's name, its image, its kind of devices."""
+def _missing(draft: Draft, row: Row, asked: Asked) -> None:
+    """Fills in the job's name, image and accelerator type, where the line does not give them."""
     start = draft.command[0]
     if asked.name or ("metadata", "name") not in draft.fields:
         draft.fields[("metadata", "name")] = asked.name or _name(draft)
@@ -170,18 +176,20 @@ def _unsaid(draft: Draft, row: Row, asked: Asked) -> None:
         draft.fields[("spec", "image")] = asked.image
     elif ("spec", "image") not in draft.fields:
         draft.fields[("spec", "image")] = IMAGE
-        draft.note(start, f"the line names no image; {IMAGE} stands for it", "--image NAME")
+        draft.note(start, f"the line names no image; {IMAGE} is a placeholder", "add --image NAME")
     if (*_ACCELERATOR, "type") not in draft.fields:
         draft.fields[(*_ACCELERATOR, "type")] = row.name
         if not asked.accelerator:
             others = ", ".join(name for name, other in ROWS.items() if other.in_container)
-            first = f"the first that backend {draft.fields[_BACKEND]} serves" if draft.serves else "the table's first"
-            message = f"the line does not say which accelerators; {row.name} is {first}"
-            draft.note(start, message, f"--accelerator, one of {others}")
+            first = (
+                f"the first that backend {draft.fields[_BACKEND]} serves" if draft.serves else "the first in the table"
+            )
+            message = f"the line names no accelerator type; {row.name} is {first}"
+            draft.note(start, message, f"add --accelerator with one of {others}")
 
 
 def _name(draft: Draft) -> str:
-    """The job's name: the program's, as far as a name may have it."""
+    """Returns the job's name: the program's, reduced to the characters that a name may have."""
     files = (word.text for word in draft.command if re.search(r"\.(py|sh)$", word.text))
     stem = next(files, "").rpartition("/")[2].rpartition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "train"

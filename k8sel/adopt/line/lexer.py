@@ -1,4 +1,4 @@
-"""Shell text to tokens: words in their pieces, and operators. Runs nothing, fills in nothing.
+"""Splits shell text into tokens: words in pieces, and operators. Runs nothing, expands nothing.
 
 POSIX.1-2024, Shell Command Language, 2.3 Token Recognition, with the redirections of bash.
 """
@@ -22,17 +22,17 @@ _ESCAPED_IN_QUOTES = '"\\$`'
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A part of a word: text, or a variable's value, or what a command would print."""
+    """A part of a word: text, a variable, or another expansion."""
 
-    text: str  # as it is meant, or as it is written where it is not known
+    text: str  # without its quotes; as written, where the value is not known
     quoted: bool = False
-    name: str | None = None  # of a variable
-    default: str | None = None  # of a variable that has no value
+    name: str | None = None  # of the variable
+    default: str | None = None  # for the variable, where it has no value
     unknown: bool = False  # neither text nor a plain variable
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """A word, or an operator."""
+    """A word or an operator."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Token(Struct, frozen=True, kw_only=True):
 
 
 class NotRead(Exception):
-    """Text that is no shell's; ``start`` is where it goes wrong."""
+    """Text that is not valid shell; ``start`` is the place of the error."""
 
     def __init__(self, start: int, message: str, hint: str) -> None:
         self.start, self.message, self.hint = start, message, hint
@@ -53,7 +53,7 @@ def _unclosed(start: int, what: str) -> NotRead:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of ``text``. Raises NotRead."""
+    """Yields the tokens of ``text``. Raises NotRead."""
     at = 0
     while at < len(text):
         skipped = _SPACE.match(text, at) or _COMMENT.match(text, at)
@@ -76,13 +76,13 @@ def _word(text: str, start: int) -> Token:
     while at < len(text) and (found := _piece(text, at)):
         piece, at = found
         pieces += piece
-    if at == start:  # white space that no shell splits at: a part of a word
+    if at == start:  # white space that does not separate words is a part of the word
         pieces, at = [Piece(text=text[at])], at + 1
     return Token(start=start, end=at, pieces=tuple(pieces))
 
 
 def _piece(text: str, at: int) -> tuple[list[Piece], int] | None:
-    """The pieces that begin at ``at``, and where they end; None at a word's end."""
+    """Returns the pieces that begin at ``at``, and their end; None at a word's end."""
     first = text[at]
     if first == "\\":
         return _escaped(text, at)
@@ -98,7 +98,7 @@ def _piece(text: str, at: int) -> tuple[list[Piece], int] | None:
 
 
 def _escaped(text: str, at: int) -> tuple[list[Piece], int]:
-    """A backslash, and what it makes plain; a line goes on behind one at its end."""
+    """Reads a backslash and the character that it quotes; one at a line's end joins two lines."""
     if text.startswith("\\\r\n", at):
         return [], at + 3
     following = text[at + 1 : at + 2]
@@ -134,7 +134,7 @@ def _escaped_in_quotes(text: str, at: int) -> tuple[list[Piece], int]:
 
 
 def _expansion(text: str, at: int, *, quoted: bool) -> tuple[list[Piece], int]:
-    """What begins with a dollar or a backquote."""
+    """Reads an expansion, which begins with a dollar or a backquote."""
     if text[at] == "`":
         end = _until(text, at + 1, "`", at, "a backquote") + 1
         return [Piece(text=text[at:end], quoted=quoted, unknown=True)], end
@@ -159,7 +159,7 @@ def _unknown(text: str, at: int, *, quoted: bool) -> tuple[list[Piece], int]:
 
 
 def _until(text: str, at: int, closing: str, start: int, what: str) -> int:
-    """Where ``closing`` is; behind a backslash it is none, but in single quotes nothing is behind one."""
+    """Returns the position of ``closing``. A backslash escapes it, except in single quotes."""
     end = text.find(closing, at)
     while end > 0 and closing != "'" and text[end - 1] == "\\" and end > at:
         end = text.find(closing, end + 1)
@@ -169,7 +169,7 @@ def _until(text: str, at: int, closing: str, start: int, what: str) -> int:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket at ``start`` is closed, past those and the quotes within."""
+    """Returns the position of the bracket that closes the one at ``start``; skips nested brackets and quotes."""
     pairs = {"(": ")", "{": "}"}
     opening, closing = text[start], pairs[text[start]]
     depth, at = 0, start

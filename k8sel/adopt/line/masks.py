@@ -1,4 +1,4 @@
-"""Variables about devices to ``accelerator``: what they really do, by the accelerator table. Names no vendor."""
+"""Converts device variables to ``accelerator``, by their effect in the accelerator table. Names no vendor."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from k8sel.wording import bare, numbers, quote
 _IDENTIFIER = re.compile(r"[A-Z]+-[0-9A-Za-z/-]+")  # a UUID, or the beginning of one
 _EVERYTHING = ("all",)
 NOTHING = ("none", "void", "")
-HOST_NUMBERS = "k8sel finds the devices' UUIDs itself: on a cluster the device plugin picks the devices"
+HOST_NUMBERS = "leave UUIDs to k8sel: on a cluster, the device plugin picks the devices"
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """What a variable chooses: devices in an order, or a number of them."""
+    """The devices that a variable selects, in order, or only their number."""
 
     devices: tuple[int, ...] | None = None
     count: int | None = None
 
 
 def row_of_cpus() -> Row:
-    """The row of jobs without devices."""
+    """Returns the row of jobs without devices."""
     return next(row for row in ROWS.values() if not row.is_device and row.in_container)
 
 
 def settle(draft: Draft, forced: str | None) -> Row:
-    """The row that the line means; what its variables choose becomes count, devices and order."""
+    """Returns the row that the line means, and sets count, devices and order from its variables."""
     owned = {name: draft.env.pop(name) for name in list(draft.env) if _owners(name)}
     row = _row(draft, owned, forced)
     path = ("spec", "accelerator")
@@ -41,7 +41,7 @@ def settle(draft: Draft, forced: str | None) -> Row:
     if not row.is_device:
         for name, word in owned.items():
             draft.note(
-                word, f"{name} is not carried over: type {row.name} has no devices, and every vendor's are hidden"
+                word, f"{name} is not carried over: type {row.name} has no devices, and k8sel hides every vendor's"
             )
         return row
     _exposure(draft, row, owned)
@@ -55,7 +55,7 @@ def _owners(name: str) -> list[Row]:
 
 
 def _row(draft: Draft, owned: Mapping[str, Word], forced: str | None) -> Row:
-    """By the option, what the line says elsewhere, the variables about devices; else the backend's or table's first."""
+    """Returns the row by the option, the line's other words or its device variables; else the first that fits."""
     if forced:
         return ROWS[forced]
     if draft.row_hints:
@@ -68,8 +68,8 @@ def _row(draft: Draft, owned: Mapping[str, Word], forced: str | None) -> Row:
     named = [_owners(name)[0] for name in naming or owned]
     other = next(row for row in named if row is not named[0])
     word = owned[next(name for name in naming or owned if _owners(name)[0] is other)]
-    message = f"this line is about devices of types {named[0].name} and {other.name}, and a job has one type"
-    draft.refuse(word, message, "--accelerator says which")
+    message = f"the line names devices of types {named[0].name} and {other.name}, but a job has one type"
+    draft.refuse(word, message, "choose one with --accelerator")
     return named[0]
 
 
@@ -78,20 +78,20 @@ def _names_devices(row: Row, name: str, word: Word) -> bool:
 
 
 def _exposure(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
-    """Which of the host's devices enter the container: a set."""
+    """Reads the variable that exposes the host's devices to a container, as a set."""
     word = owned.get(row.exposure_env or "")
     if word is None:
         return
     name = str(row.exposure_env)
     if not draft.in_container:
         message = f"{name} has no effect here: only a container's runtime reads it, not a process"
-        draft.warn(word, message, f"{row.mask_env} is what a process reads")
+        draft.warn(word, message, f"use {row.mask_env}, which a process reads")
     elif word.text not in _EVERYTHING and draft.known(word):
         expose(draft, row, word, name)
 
 
 def expose(draft: Draft, row: Row, word: Word, name: str) -> None:
-    """``word`` lists the host's devices that enter the container."""
+    """Records the host's devices that ``word`` lists for the container."""
     if word.text in NOTHING:
         draft.exposed = ()
         return
@@ -102,11 +102,11 @@ def expose(draft: Draft, row: Row, word: Word, name: str) -> None:
     draft.exposed = tuple(sorted(choice.devices))
     if draft.exposed != choice.devices:
         message = f"{name} is a set: the container numbers its devices {numbers(draft.exposed)} from 0, in this order"
-        draft.warn(word, message, "devices gives the processes an order")
+        draft.warn(word, message, "set devices to give the processes an order")
 
 
 def _order(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
-    """How numbers count."""
+    """Sets the order in which device numbers count."""
     names = {name for variables in row.order_env.values() for name in variables}
     for name in names & owned.keys():
         word = owned[name]
@@ -115,27 +115,29 @@ def _order(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
             draft.put(("spec", "accelerator", "order"), found[0], word)
         else:
             known = " or ".join(variables[name] for variables in row.order_env.values() if name in variables)
-            message = f"{name}={bare(word.text)} is not carried over: type {row.name} counts as {known} says"
-            draft.warn(word, message, "`devices` in that numbering")
+            message = f"{name}={bare(word.text)} is not carried over: type {row.name} takes only {known}"
+            draft.warn(word, message, "write `devices` in that numbering")
 
 
 def _mask(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
-    """What the processes see, and in which order."""
+    """Sets the devices that the processes see, and their order."""
     orders = {name for variables in row.order_env.values() for name in variables}
     masks = {name: word for name, word in owned.items() if name in row.owned_env and name not in orders}
     masks.pop(row.exposure_env or "", None)
     for name, word in owned.items():
         if name not in row.owned_env:
             draft.note(
-                word, f"{name} is not carried over: it is not of type {row.name}", "k8sel hides what is not used"
+                word,
+                f"{name} is not carried over: it does not belong to type {row.name}",
+                "leave it out: k8sel hides unused devices",
             )
     if draft.replaces_masks:
         _replaced(draft, row, masks)
         return
     if len(masks) > 1:
         first, second = list(masks)[:2]
-        message = f"{second} counts what {first} leaves over, and a job file has one selection"
-        draft.refuse(masks[second], message, "keep the one that chooses the devices")
+        message = f"{second} selects among the devices of {first}, but a job file has one selection"
+        draft.refuse(masks[second], message, "keep the one that selects the devices")
     for name, word in list(masks.items())[:1]:
         if draft.known(word):
             choose(draft, row, word, name)
@@ -144,7 +146,7 @@ def _mask(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
 
 
 def _replaced(draft: Draft, row: Row, masks: Mapping[str, Word]) -> None:
-    """The launcher has an option that counts instead of every mask."""
+    """Reads the launcher's option that replaces every mask."""
     for name, word in masks.items():
         draft.warn(word, f"{name} has no effect: {draft.replaces_masks} counts instead", "keep one of the two")
     if draft.selection and draft.known(draft.selection):
@@ -154,11 +156,13 @@ def _replaced(draft: Draft, row: Row, masks: Mapping[str, Word]) -> None:
 
 
 def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
-    """``word`` is a mask: ``devices`` and ``count`` say the same."""
+    """Sets ``devices`` and ``count`` from the mask ``word``."""
     path = ("spec", "accelerator")
     hidden_by = row.mask_hide.get(name, "") if row.mask_hide else None
     if word.text == "" and hidden_by != "":
-        draft.warn(word, f"{name} is empty, which hides nothing from type {row.name}", "devices: [] hides all of them")
+        draft.warn(
+            word, f"{name} is empty, which hides nothing from type {row.name}", "set devices: [] to hide all of them"
+        )
         return _exposed_alone(draft, row)
     choice = Choice(devices=()) if word.text == hidden_by else _chosen(draft, row, word, word.text.split(","), name)
     if choice.devices is None:
@@ -177,7 +181,7 @@ def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
 
 
 def _exposed_alone(draft: Draft, row: Row) -> None:
-    """A container's devices, all of them, in their own order."""
+    """Selects all of the container's devices, in their own order."""
     path = ("spec", "accelerator")
     word = draft.row_hints.get(row.name) or Word(text="", start=0, end=0)
     if draft.exposed is not None:
@@ -189,61 +193,63 @@ def _exposed_alone(draft: Draft, row: Row) -> None:
 
 
 def _within(draft: Draft, word: Word, positions: Sequence[int]) -> tuple[int, ...]:
-    """The host's numbers of a container's devices."""
+    """Returns the host's numbers of a container's devices."""
     if draft.exposed is None:
         return tuple(positions)
     missing = [each for each in positions if each >= len(draft.exposed)]
     if missing:
         message = f"device {missing[0]} is not in the container, which has {len(draft.exposed)}"
-        draft.refuse(word, message, "a container numbers its devices from 0")
+        draft.refuse(word, message, "count from 0, as the container does")
         return ()
     return tuple(draft.exposed[each] for each in positions)
 
 
 def _sorted(draft: Draft, row: Row, word: Word, devices: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """A mask that is a set, as what it does."""
+    """Returns the devices of a mask that is a set, in ascending order; warns that the order is lost."""
     ordered = tuple(sorted(devices))
     why = f": {draft.sorts}" if draft.sorts else f": for type {row.name} a mask is a set"
     message = (
-        f"{name}={bare(word.text)} does not order devices{why}. What is used is {numbers(ordered)}, and so it is here"
+        f"{name}={bare(word.text)} does not order devices{why}. The line uses {numbers(ordered)}, and so does the job"
     )
-    process = f"devices: {numbers(devices)} with isolation: process gives each process its own, in that order"
-    hint = f"devices: {numbers(devices)} has the order" if row.mask_ordered else process
+    process = f"set devices: {numbers(devices)} and isolation: process to give each process its own, in that order"
+    hint = f"set devices: {numbers(devices)} to keep the order" if row.mask_ordered else process
     draft.warn(word, message, hint)
     return ordered
 
 
 def _counting(draft: Draft, row: Row, word: Word) -> None:
-    """Where a driver has several ways to count, the job file's own is `pci`."""
+    """Notes that a job file counts by PCI address, where a driver has several orders."""
     if len(row.order_env) > 1 and ("spec", "accelerator", "order") not in draft.fields:
         others = ", ".join(order for order in row.order_env if order != "pci")
         name = next(iter(row.order_env["pci"]))
-        message = f"the numbers count by PCI address in a job file; without {name} the driver has a way of its own"
-        draft.note(word, message, f"order: {others}, where they are to count so")
+        message = f"a job file counts devices by PCI address; without {name}, the driver uses its own order"
+        draft.note(word, message, f"set order: {others} to change that")
 
 
 def _chosen(draft: Draft, row: Row, word: Word, tokens: Sequence[str], name: str) -> Choice:
-    """The devices that a comma-separated list names."""
+    """Returns the devices that a comma-separated list names."""
     listed = [token.strip() for token in tokens]
     if listed and all(_IDENTIFIER.fullmatch(token) for token in listed):
-        draft.warn(word, f"which devices {bare(word.text)} are is not carried over, only how many", HOST_NUMBERS)
+        draft.warn(word, f"only the number of devices in {bare(word.text)} is carried over", HOST_NUMBERS)
         return Choice(count=len(listed))
     devices = tuple(_numbers(draft, row, word, listed, name))
     twice = next((each for index, each in enumerate(devices) if each in devices[:index]), None)
     if twice is not None:
-        draft.refuse(word, f"{name} names device {twice} twice, and what that does is not defined", "name it once")
+        draft.refuse(word, f"{name} names device {twice} twice, which is undefined", "name it once")
     return Choice(devices=tuple(dict.fromkeys(devices)))
 
 
 def _numbers(draft: Draft, row: Row, word: Word, tokens: Sequence[str], name: str) -> Iterator[int]:
-    """The numbers of a list; an ordered one ends at the first that is none, as the driver reads it."""
+    """Yields the numbers of a list; an ordered mask ends at a negative number, as the driver reads it."""
     for index, token in enumerate(tokens):
         if re.fullmatch(r"[0-9]{1,3}", token):
             yield int(token)
             continue
         if row.mask_ordered and re.fullmatch(r"-[0-9]+", token):
-            message = f"{name} ends at {quote(token)}: {index} of its {len(tokens)} devices are used, and so it is here"
-            draft.warn(word, message, "leave out what is behind")
+            message = f"{name} ends at {quote(token)}: {index} of its {len(tokens)} devices are used, in the job too"
+            draft.warn(word, message, "leave out the rest")
         else:
-            draft.refuse(word, f"{quote(token)} in {name} is not the number of a device", "for example 0,2")
+            draft.refuse(
+                word, f"{quote(token)} in {name} is not the number of a device", "write numbers, for example 0,2"
+            )
         return

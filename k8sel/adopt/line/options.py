@@ -1,4 +1,4 @@
-"""A launcher's options, read by a table: what each takes, and what becomes of it. Knows no launcher."""
+"""Reads a launcher's options by a table of their values and effects. Knows no launcher."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from k8sel.wording import bare, did_you_mean
 
 
 class Option(Struct, frozen=True):
-    """An option and what becomes of it: kept for the launcher's own module, noted, refused, or needless."""
+    """An option and its effect: kept for the launcher's module, noted, warned about, refused, or dropped."""
 
-    names: str  # separated by spaces; the first is the one that is looked up; a * at the end stands for any
-    takes: int = 1  # words behind it; -1: NAME=VALUE, or NAME VALUE
+    names: str  # separated by spaces; code looks up the first; a * at the end matches any ending
+    takes: int = 1  # words after it; -1: NAME=VALUE, or NAME VALUE
     note: str = ""  # why it is not carried over
     hint: str = ""
     refuse: str = ""  # why there is no job file for it
-    warn: str = ""  # why it is not what it looks like
+    warn: str = ""  # why it does not do what it looks like
     keep: bool = False
 
 
@@ -32,14 +32,14 @@ class Given(Struct, frozen=True):
 
     @property
     def value(self) -> Word:
-        """Its first word; of an option that takes none, the option itself."""
+        """Its first value; the option itself, where it takes none."""
         return self.values[0] if self.values else self.option
 
 
 class Style(Struct, frozen=True):
-    """How a program reads its options."""
+    """The way in which a program reads its options."""
 
-    abbreviates: bool = False  # a unique beginning is enough, as in argparse
+    abbreviates: bool = False  # a unique prefix is enough, as in argparse
     joins: bool = False  # -eNAME and -it, as in getopt
 
 
@@ -47,23 +47,23 @@ _ARGPARSE = Style(abbreviates=True)
 
 
 class Kept(Struct, frozen=True):
-    """The options that a launcher's module has to look at, and the words behind all options."""
+    """The options that a launcher's module reads, and the words after all options."""
 
     options: Mapping[str, tuple[Given, ...]]
     rest: tuple[Word, ...]
 
     def last(self, name: str) -> Given | None:
-        """The one that counts."""
+        """Returns the last occurrence, which wins."""
         given = self.options.get(name, ())
         return given[-1] if given else None
 
     def all(self, name: str) -> tuple[Given, ...]:
-        """Each time that it is given."""
+        """Returns every occurrence."""
         return self.options.get(name, ())
 
 
 def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: Style = _ARGPARSE) -> Kept:
-    """The options at the beginning of ``words``; what ``table`` says of each is done."""
+    """Reads the options at the beginning of ``words``, and applies ``table`` to each."""
     index = {_normal(name): option for option in table for name in option.names.split()}
     kept: dict[str, tuple[Given, ...]] = {}
     at = 0
@@ -73,7 +73,7 @@ def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: St
             break
         found, taken = _options(index, words[at:], draft, style)
         for option, given in found:
-            _say(option, given, draft)
+            _apply(option, given, draft)
             name = option.names.split()[0]
             kept |= {name: (*kept.get(name, ()), given)} if option.keep else {}
         at += taken
@@ -85,7 +85,7 @@ def _is_option(word: Word) -> bool:
 
 
 def _normal(name: str) -> str:
-    """One spelling for --nproc-per-node and --nproc_per_node, for -np and --np."""
+    """Returns one spelling for --nproc-per-node and --nproc_per_node, and for -np and --np."""
     bare_name = name.lstrip("-").replace("_", "-")
     return bare_name if len(bare_name) > 1 else f"-{bare_name}"
 
@@ -94,7 +94,7 @@ _Found = tuple[list[tuple[Option, Given]], int]
 
 
 def _options(index: Mapping[str, Option], words: Sequence[Word], draft: Draft, style: Style) -> _Found:
-    """The options in the first of ``words``, and how many words they take."""
+    """Returns the options in the first of ``words``, and how many words they take."""
     word = words[0]
     name, joined, value = word.text.partition("=")
     option = _look_up(index, name, style)
@@ -117,14 +117,14 @@ def _look_up(index: Mapping[str, Option], name: str, style: Style) -> Option | N
 
 
 def _with_values(option: Option, name: Word, following: Sequence[Word], draft: Draft, *, already: int) -> _Found:
-    """``option`` with the words that it takes; ``already``: of these, in its own word."""
+    """Returns ``option`` with its values; ``already``: how many of them stand in its own word."""
     takes = _takes(option, following)
     if already and not takes:
-        draft.refuse(name, f"{bare(name.text)} takes no value", f"{bare(name.text)} alone")
+        draft.refuse(name, f"{bare(name.text)} takes no value", f"write {bare(name.text)} alone")
         return [], 1
     values = tuple(following[:takes])
     if len(values) < takes:
-        draft.refuse(name, f"nothing stands behind {bare(name.text)}", "write its value", Kind.REQUIRED)
+        draft.refuse(name, f"{bare(name.text)} has no value", "write its value", Kind.REQUIRED)
         return [], 1 + len(values)
     return [(option, Given(name, values))], 1 + takes - already
 
@@ -136,7 +136,7 @@ def _takes(option: Option, following: Sequence[Word]) -> int:
 
 
 def _letters(index: Mapping[str, Option], words: Sequence[Word], draft: Draft) -> _Found:
-    """One-letter options in one word; the first that takes a value has the rest of it."""
+    """Reads one-letter options in one word; the first that takes a value takes the rest."""
     word = words[0]
     found: list[tuple[Option, Given]] = []
     for place, letter in enumerate(word.text[1:], start=2):
@@ -155,13 +155,13 @@ def _letters(index: Mapping[str, Option], words: Sequence[Word], draft: Draft) -
 def _unknown(index: Mapping[str, Option], word: Word, name: str, draft: Draft) -> _Found:
     if draft.known(word):
         near = did_you_mean(name.lstrip("-"), index)
-        hint = near or "leave it out, or see whether it belongs to the program, behind its name"
-        draft.refuse(word, f"{bare(name)} is no option that is known here", hint, Kind.UNKNOWN)
+        hint = near or "leave it out, or move an option of the program after the program's name"
+        draft.refuse(word, f"{bare(name)} is not a known option", hint, Kind.UNKNOWN)
     return [], 1
 
 
-def _say(option: Option, given: Given, draft: Draft) -> None:
-    """What the table says of an option that is there."""
+def _apply(option: Option, given: Given, draft: Draft) -> None:
+    """Refuses, warns about or notes an option of the line, as its row says."""
     shown = bare(given.option.text)
     if option.refuse:
         draft.refuse(given.option, f"{shown}: {option.refuse}", option.hint, Kind.FORBIDDEN)

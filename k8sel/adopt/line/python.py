@@ -1,4 +1,4 @@
-"""A program without a launcher, and launchers that are started as a module of Python."""
+"""Reads a program without a launcher, and launchers that start as a Python module."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from k8sel.adopt.line.words import Word
 
 
 def _launch(draft: Draft, words: Sequence[Word]) -> None:
-    """torch.distributed.launch: torchrun, and --local-rank for the program unless --use-env is there."""
+    """Reads torch.distributed.launch: torchrun, which also passes --local-rank to the program without --use-env."""
     torchrun.apply(draft, words)
     if draft.command and not any(word.text.replace("_", "-") == "--use-env" for word in words):
-        message = "torch.distributed.launch gives the script --local-rank=N; in a job it is the variable LOCAL_RANK"
+        message = "torch.distributed.launch gives the script --local-rank=N; a job sets the variable LOCAL_RANK instead"
         draft.note(draft.command[0], message, 'read os.environ["LOCAL_RANK"]')
 
 
@@ -29,7 +29,7 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 def apply(draft: Draft, words: Sequence[Word]) -> None:
-    """What ``words``, python and all behind it, say."""
+    """Reads ``words``, python and its arguments."""
     at = 1
     while at < len(words) and words[at].text.startswith("-") and words[at].text not in ("-m", "-c", "-"):
         at += 2 if words[at].text in _WITH_VALUE else 1
@@ -37,13 +37,13 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     if module in _MODULES:
         _MODULES[module](draft, words[at + 2 :])
     elif at == len(words):
-        draft.refuse(words[0], "this is an interactive Python", "the script's name behind it")
+        draft.refuse(words[0], "this is an interactive Python", "add the script's name after it")
     else:
         program(draft, words)
 
 
 def program(draft: Draft, words: Sequence[Word]) -> None:
-    """One process on each node, which sees all of its devices."""
+    """Reads a program that runs as one process on each node, and sees all of the node's devices."""
     draft.launcher, draft.processes = "python", 1
-    draft.without_number = "a program by itself sees every device of the machine"
+    draft.without_number = "a program without a launcher sees every device of the machine"
     draft.command = list(words)

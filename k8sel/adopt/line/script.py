@@ -1,6 +1,6 @@
-"""Which of the commands in a text starts the training, and with which variables. Runs nothing.
+"""Finds the command of a text that starts the training, and its variables. Runs nothing.
 
-A script's preparations (exports, `cd`, `source`, `pip`) are read or named; one command is left.
+The preparations of a script (exports, `cd`, `source`, `pip`) are read or noted; one command remains.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _KEYWORDS = frozenset(
         *("declare", "local", "readonly"),
     )
 )
-# Commands that only look, and those that prepare a machine -> what to do about it on another one.
-_LOOKS = frozenset(
+# Commands that only read, and commands that prepare a machine -> the hint on each.
+_READ_ONLY = frozenset(
     (
         *("cat", "clear", "date", "df", "echo", "free", "hostname", "ls", "nproc", "printf", "ps", "pwd"),
         *("sleep", "test", "true", "which", "whoami"),
@@ -38,34 +38,34 @@ _LOOKS = frozenset(
 )
 _PREPARES = {
     **dict.fromkeys(("pip", "pip3", "conda", "mamba", "apt", "apt-get"), "install it into the image"),
-    **dict.fromkeys(("module", "ml", "activate"), "the image has to bring what it loads"),
+    **dict.fromkeys(("module", "ml", "activate"), "put the software that it loads into the image"),
     **dict.fromkeys(("git", "wget", "curl", "unzip", "tar", "hf"), "fetch it into the image or a volume"),
     **dict.fromkeys(("mkdir", "rm", "cp", "mv", "ln", "chmod", "touch"), "do it in the image, or in the program"),
-    **dict.fromkeys(("ulimit", "sysctl"), "a container's limits are its runtime's"),
+    **dict.fromkeys(("ulimit", "sysctl"), "set these limits in the container runtime"),
     **dict.fromkeys(("set", "shopt", "wait", "exit", ":", "pkill", "killall", "sync"), ""),
 }
 _SINKS = frozenset(("tee", "grep", "egrep", "tail", "head", "sed", "awk", "cut", "less", "more", "sort", "ts", "cat"))
 _NAME = re.compile(r"\$\{?(\w+)\}?")
-_OUTPUT = "the output goes to the container's log: `k8sel logs` shows it"
+_OUTPUT = "run `k8sel logs` to see the output, which goes to the container's log"
 
 
 @dataclass
 class Script:
-    """What a shell would know after the commands so far."""
+    """The state of a shell after the commands so far."""
 
     variables: dict[str, Word] = field(default_factory=dict)
-    exported: dict[str, Word] = field(default_factory=dict)  # name -> where it is exported
+    exported: dict[str, Word] = field(default_factory=dict)  # name -> the place of the export
     started: list[Word] = field(default_factory=list)  # the command that starts the training
-    env: dict[str, Word] = field(default_factory=dict)  # and what it gets
+    env: dict[str, Word] = field(default_factory=dict)  # the variables of that command
 
 
 def read(draft: Draft) -> Script:
-    """The commands of the draft's own text, one after the other."""
+    """Reads the commands of the draft's own text, one after the other."""
     return _read(tokens(draft.text), Script(), draft)
 
 
 def inside(draft: Draft, word: Word) -> Script:
-    """The commands in ``word``, which another shell reads, with the variables that it gets."""
+    """Reads the commands in ``word``, the text of another shell, with the variables that this shell gets."""
     known = {name: value for name, value in draft.env.items() if not value.unknown}
     try:
         found = [msgspec.structs.replace(token, start=word.start, end=word.end) for token in tokens(word.text)]
@@ -82,16 +82,22 @@ def _read(found: Iterable[Token], script: Script, draft: Draft) -> Script:
 
 
 def _is_understood(raw: Raw, draft: Draft) -> bool:
-    """Whether this is a plain command; refused if not."""
+    """Reports whether this is a plain command; refuses it if not."""
     bracket = next((token for token in raw.tokens if token.operator), None)
     first = raw.tokens[0] if raw.tokens else None
     word = "".join(piece.text for piece in first.pieces) if first else ""
     if bracket:
-        draft.refuse(_word(bracket), "brackets are a program of the shell's", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED)
+        draft.refuse(
+            _word(bracket), "brackets are shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
+        )
     elif first and word in _KEYWORDS:
-        draft.refuse(_word(first), f"{bare(word)} is a program of the shell's", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED)
+        draft.refuse(
+            _word(first), f"{bare(word)} is shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
+        )
     elif raw.end and raw.after in ("||", ";;"):
-        draft.refuse(_word(raw.end), f"{raw.after} is a program of the shell's", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED)
+        draft.refuse(
+            _word(raw.end), f"{raw.after} is shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
+        )
     else:
         return True
     return False
@@ -115,7 +121,7 @@ def _command(raw: Raw, script: Script, draft: Draft) -> None:
 
 
 def _assignments(listed: Sequence[Token], script: Script, draft: Draft) -> tuple[dict[str, Word], Sequence[Token]]:
-    """The variables that are set in front of a command, and the rest of it."""
+    """Splits a command into the variables that are set before it, and the rest."""
     own: dict[str, Word] = {}
     for index, token in enumerate(listed):
         set_here = shell.assignment(token)
@@ -132,13 +138,13 @@ def _assignments(listed: Sequence[Token], script: Script, draft: Draft) -> tuple
 def _added(before: Word | None, word: Word) -> Word:
     text = (before.text if before else "") + word.text
     if len(text) > shell.LONGEST:
-        raise NotRead(word.start, "this variable is longer than a program can get", "a shorter one")
+        raise NotRead(word.start, "this variable is longer than a program can get", "shorten it")
     unknown = (before.unknown if before else ()) + word.unknown
     return Word(text=text, start=word.start, end=word.end, unknown=unknown)
 
 
 def _export(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: Draft) -> None:
-    """`export NAME=VALUE NAME`."""
+    """Reads `export NAME=VALUE NAME`."""
     for token in rest[1:]:
         own, others = _assignments([token], script, draft)
         script.variables |= own
@@ -156,18 +162,20 @@ def _unset(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: 
 
 
 def _cd(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: Draft) -> None:
-    """A folder is the job's own: spec.workingDir."""
+    """Reads `cd FOLDER`, which sets spec.workingDir."""
     folder = words[1] if len(words) > 1 else None
     if folder and draft.known(folder):
         if folder.text.startswith("/"):
             draft.put(("spec", "workingDir"), folder.text, folder)
         else:
-            hint = f"workingDir: /.../{folder.text.removeprefix('./')}, where it is in the image"
-            draft.note(folder, f"{bare(folder.text)} is not carried over: it counts from where the shell is", hint)
+            hint = f"set workingDir: /.../{folder.text.removeprefix('./')}, its place in the image"
+            draft.note(
+                folder, f"{bare(folder.text)} is not carried over: it is relative to the shell's own folder", hint
+            )
 
 
 def _source(rest: Sequence[Token], words: Sequence[Word], script: Script, draft: Draft) -> None:
-    """Another script is not read; which one it is stands in it, with the variables of the text."""
+    """Records the name of a sourced script, with the text's variables filled in; the script is not read."""
     named = words[1].text if len(words) > 1 else ""
     text = _NAME.sub(lambda match: script.variables[match[1]].text if match[1] in script.variables else match[0], named)
     draft.sourced.append((text, words[0]))
@@ -180,45 +188,47 @@ _BUILT_IN: Mapping[str, _BuiltIn] = MappingProxyType(
 
 
 def _is_preparation(word: Word, draft: Draft) -> bool:
-    """Whether a command only looks, or prepares the machine; then it is named."""
+    """Reports whether a command only reads or prepares the machine; notes a preparation."""
     if word.text in _PREPARES:
         if _PREPARES[word.text]:
             draft.note(word, f"{word.text} is not carried over", _PREPARES[word.text])
         return True
-    return word.text in _LOOKS
+    return word.text in _READ_ONLY
 
 
 def _behind_a_pipe(word: Word, draft: Draft) -> None:
     if word.text in _SINKS:
         draft.note(word, f"{bare(word.text)} is not carried over", _OUTPUT)
     else:
-        draft.refuse(word, f"{bare(word.text)} gets the output of another program", "leave out what is behind the |")
+        draft.refuse(word, f"{bare(word.text)} gets the output of another program", "leave out the part after the |")
 
 
 def _start(raw: Raw, own: dict[str, Word], words: list[Word], script: Script, draft: Draft) -> None:
-    """The command that is left."""
+    """Records the command that starts the training."""
     if script.started:
-        message = f"{bare(words[0].text)} is a second program, and a job has one"
-        draft.refuse(words[0], message, f"one at a time; {quote(script.started[0].text)} is the first")
+        message = f"{bare(words[0].text)} is a second program, but a job has one"
+        draft.refuse(words[0], message, f"convert one at a time; {quote(script.started[0].text)} is the first")
         return
     if raw.redirections:
-        draft.note(_word(raw.redirections[0]), "where the output goes is not carried over", _OUTPUT)
+        draft.note(_word(raw.redirections[0]), "the redirection of the output is not carried over", _OUTPUT)
     for name in script.variables.keys() - script.exported.keys() - own.keys():
         if owner(name):
-            hint = f"export {name}=..., or write it in front of the program"
+            hint = f"export {name}=..., or write it before the program"
             draft.warn(script.variables[name], f"{name} does not reach the program: it is not exported", hint)
     script.started = words
     script.env = {**_exports(script, draft), **own}
 
 
 def _exports(script: Script, draft: Draft) -> dict[str, Word]:
-    """The exported variables with their values now."""
+    """Returns the exported variables with their current values."""
     for name, word in script.exported.items():
         if name not in script.variables:
-            draft.warn(word, f"{bare(name)} is not carried over: its value is not in the text", f"{name}=VALUE above")
+            draft.warn(
+                word, f"{bare(name)} is not carried over: its value is not in the text", f"set {name}=VALUE above"
+            )
     return {name: script.variables[name] for name in script.exported if name in script.variables}
 
 
 def _word(token: Token, text: str = "") -> Word:
-    """The place of ``token``, as a word."""
+    """Returns the place of ``token``, as a word."""
     return Word(text=text, start=token.start, end=token.end)

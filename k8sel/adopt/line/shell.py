@@ -1,6 +1,6 @@
-"""Tokens to commands: lists of words with the variables of the same text filled in. Runs nothing.
+"""Turns tokens into commands: lists of words, with the text's own variables filled in. Runs nothing.
 
-What is not known (a variable that the text does not set, what a command prints) stays as it is written, and is marked.
+Unknown parts (a variable that the text does not set, a command's output) stay as written, and are marked.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from k8sel.adopt.line.words import Word
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _PATTERN = re.compile(r"[*?]|\{[^{}]*,[^{}]*\}")
 _SPLITS = re.compile(r"[ \t\n]+")
-LONGEST = 131071  # characters of a word: Linux, MAX_ARG_STRLEN
-MOST = 2_000_000  # of a command, and of its variables
+LONGEST = 131071  # characters in one word: Linux, MAX_ARG_STRLEN
+MOST = 2_000_000  # characters in a command
 ENDS = ("\n", ";", "&", "&&", "||", "|", ";;")
 
 
 class Raw(Struct, frozen=True, kw_only=True):
-    """One command before anything is filled in."""
+    """One command before its variables are filled in."""
 
     tokens: tuple[Token, ...]
     redirections: tuple[Token, ...]
-    before: str  # the operator in front of it
-    after: str  # the operator behind it
-    end: Token | None  # where that stands
+    before: str  # the operator before it
+    after: str  # the operator after it
+    end: Token | None  # the token of that operator
 
 
 def commands(found: Iterable[Token]) -> Iterator[Raw]:
-    """The commands that ``found`` holds, between newlines, semicolons, pipes and the like."""
+    """Yields the commands in ``found``, split at newlines, semicolons, pipes and the like."""
     words: list[Token] = []
     redirections: list[Token] = []
     before, target = "", False
@@ -56,7 +56,7 @@ def _raw(words: list[Token], redirections: list[Token], before: str, end: Token 
 
 
 def assignment(token: Token) -> tuple[str, bool] | None:
-    """The variable that ``token`` sets, and whether it adds to it; None for another word."""
+    """Returns the variable that ``token`` sets, and whether it appends; None for another word."""
     first = token.pieces[0] if token.pieces else None
     if first is None or first.quoted or first.name or first.unknown:
         return None
@@ -65,7 +65,7 @@ def assignment(token: Token) -> tuple[str, bool] | None:
 
 
 def value(token: Token, variables: Mapping[str, Word]) -> Word:
-    """What ``token``, an assignment, gives its variable: one word, however many spaces are in it."""
+    """Returns the value that ``token``, an assignment, gives its variable: one word, even with spaces."""
     first, *others = token.pieces
     rest = Piece(text=_ASSIGNMENT.sub("", first.text, count=1))
     pieces = [_home(rest), *others]
@@ -73,7 +73,7 @@ def value(token: Token, variables: Mapping[str, Word]) -> Word:
 
 
 def command(tokens: Iterable[Token], variables: Mapping[str, Word]) -> list[Word]:
-    """The words of a command."""
+    """Returns the words of a command."""
     listed: list[Word] = []
     length = 0
     for token in tokens:
@@ -81,12 +81,14 @@ def command(tokens: Iterable[Token], variables: Mapping[str, Word]) -> list[Word
         listed += found
         length += sum(len(word.text) + 1 for word in found)
         if length > MOST:
-            raise NotRead(token.start, "this command is longer than a program can get", f"at most {MOST} characters")
+            raise NotRead(
+                token.start, "this command is longer than a program can get", f"use at most {MOST} characters"
+            )
     return listed
 
 
 def words(token: Token, variables: Mapping[str, Word]) -> list[Word]:
-    """The words that ``token`` becomes: an unquoted variable may be several, or none."""
+    """Returns the words that ``token`` becomes: an unquoted variable may become several, or none."""
     first, *others = token.pieces
     pieces = [_home(first), *others]
     pattern = any(_PATTERN.search(each.text) for each in pieces if _is_text(each) and not each.quoted)
@@ -100,7 +102,7 @@ def _is_text(piece: Piece) -> bool:
 
 
 def _home(piece: Piece) -> Piece:
-    """A tilde at a word's start is the user's home folder."""
+    """Marks a tilde at a word's start as unknown: it means the user's home folder."""
     is_home = _is_text(piece) and not piece.quoted and piece.text.startswith("~")
     return Piece(text=piece.text, unknown=True) if is_home else piece
 
@@ -111,7 +113,7 @@ def _is_split(piece: Piece, variables: Mapping[str, Word]) -> bool:
 
 
 def _filled(piece: Piece, variables: Mapping[str, Word]) -> tuple[str, tuple[str, ...]]:
-    """The text of ``piece``, and what of it is not known."""
+    """Returns the text of ``piece``, and its unknown parts."""
     if _is_text(piece):
         return piece.text, ()
     known = variables.get(piece.name or "")
@@ -121,7 +123,7 @@ def _filled(piece: Piece, variables: Mapping[str, Word]) -> tuple[str, tuple[str
 
 
 def _split(pieces: Iterable[Piece], variables: Mapping[str, Word]) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
-    """The pieces of each word, where unquoted variables are split at their spaces."""
+    """Yields the pieces of each word; splits unquoted variables at their spaces."""
     group: list[tuple[str, tuple[str, ...]]] = []
     for piece in pieces:
         text, unknown = _filled(piece, variables)
@@ -140,7 +142,7 @@ def _split(pieces: Iterable[Piece], variables: Mapping[str, Word]) -> Iterator[l
 def _joined(parts: Iterable[tuple[str, tuple[str, ...]]], token: Token, *, pattern: bool) -> Word:
     listed = list(parts)
     if sum(len(text) for text, _ in listed) > LONGEST:
-        raise NotRead(token.start, "this word is longer than a program can get", f"at most {LONGEST} characters")
+        raise NotRead(token.start, "this word is longer than a program can get", f"use at most {LONGEST} characters")
     text = "".join(text for text, _ in listed)
     unknown = tuple(each for _, names in listed for each in names)
     return Word(text=text, start=token.start, end=token.end, unknown=unknown, pattern=pattern)

@@ -1,7 +1,7 @@
-"""torchrun, as `torchrun`, `python -m torch.distributed.run` and `... .launch`, to the job file's fields.
+"""Converts torchrun (`torchrun`, `python -m torch.distributed.run` and `... .launch`) to the job file's fields.
 
-pytorch/pytorch torch/distributed/run.py and argparse_util.py: each option has a variable, PET_ and its name, and the
-option wins.
+pytorch/pytorch torch/distributed/run.py and argparse_util.py: each option also has a variable, PET_ and its name;
+the option wins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from k8sel.adopt.line.options import Given, Kept, Option, read
 from k8sel.adopt.line.words import Word
 from k8sel.wording import quote
 
-GROUP = "k8sel or the operator tells each node where the group meets"
+GROUP = "k8sel or the operator sets the rendezvous of the nodes"
 LOGS = "each process's output is in the container's log"
-NAMES = "it names the processes in the agent's own messages alone"
-AGENT = "the agent has its own default"
-BINDS, BIND = "only mpirun binds processes", "launcher: mpirun with mpi.binding"
+NAMES = "it only names the processes in the agent's messages"
+AGENT = "the agent uses its default"
+BINDS, BIND = "only mpirun binds processes", "use launcher: mpirun with mpi.binding"
 TABLE = (
     Option("--nproc-per-node", keep=True),
     Option("--nnodes", keep=True),
@@ -52,16 +52,21 @@ TABLE = (
     Option(
         "--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"
     ),
-    Option("--run-path", takes=0, refuse="a job file starts a script, a module or a program", hint="the script's name"),
+    Option(
+        "--run-path",
+        takes=0,
+        refuse="a job file starts a script, a module or a program",
+        hint="write the script's name",
+    ),
     Option("--use-env", takes=0),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
 _LOCAL_RANK = re.compile(r"\$local_rank(?![A-Za-z0-9_])|\$\{local_rank\}")
-_COUNTED = ("auto", "gpu", "cpu", "xpu", "hpu", "npu", "mlu")  # torch counts where it runs
+_COUNTED = ("auto", "gpu", "cpu", "xpu", "hpu", "npu", "mlu")  # torch counts them at run time
 
 
 def apply(draft: Draft, words: Sequence[Word]) -> None:
-    """What ``words``, those behind `torchrun`, say."""
+    """Reads ``words``, the arguments of `torchrun`."""
     kept = read(TABLE, words, draft)
     draft.launcher = "torchrun"
     _nodes(draft, _given(draft, kept, "--nnodes"))
@@ -73,12 +78,12 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
 
 
 def script(draft: Draft, kept: Kept) -> None:
-    """The program behind the options: a script, a module, or any other."""
+    """Sets the command from the words after the options: a script, a module, or another program."""
     words = list(kept.rest)
     if not words:
         start = max((each.option.end for given in kept.options.values() for each in given), default=0)
         draft.refuse(
-            Word(text="", start=start, end=start), "the program is missing", "a script's name, behind the options"
+            Word(text="", start=start, end=start), "the program is missing", "write a script's name after the options"
         )
     elif kept.last("--no-python"):
         draft.command = words
@@ -88,31 +93,29 @@ def script(draft: Draft, kept: Kept) -> None:
 
 
 def agents_words(draft: Draft) -> None:
-    """The program's words as torch's agent hands them on: a job file's arrive as they are written.
+    """Expands the program's words as torch's agent does, because a job passes its words unchanged.
 
     https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
     """
     program, words = draft.command[:1], draft.command[1:]
     for word in words:
         if _LOCAL_RANK.search(word.text.replace("$$", "")):
-            message = (
-                f"torch's agent fills in {quote(word.text)}, and the words of a job are the same for all processes"
-            )
+            message = f"torch's agent expands {quote(word.text)}, but all processes of a job get the same words"
             draft.refuse(word, message, "read LOCAL_RANK in the program")
         elif "$$" in word.text and not word.unknown:
-            draft.note(word, "torch's agent makes one dollar of two, and so it is here")
+            draft.note(word, "torch's agent turns two dollars into one; the job file does the same")
     draft.command = [*program, *(replace(word, text=Template(word.text).safe_substitute()) for word in words)]
 
 
 def restarts(draft: Draft, given: Given | None) -> None:
-    """torch's agent starts processes again."""
+    """Sets policy.maxRestarts: how often torch's agent restarts the processes."""
     number = draft.number(given.value, given.option.text, least=0) if given else None
     if given and number:
         draft.put(("spec", "policy", "maxRestarts"), number, given.value)
 
 
 def _given(draft: Draft, kept: Kept, name: str) -> Given | None:
-    """The option, or the variable that stands for it."""
+    """Returns the option, or the variable that replaces it."""
     variable = "PET_" + name.lstrip("-").upper().replace("-", "_")
     word = draft.env.pop(variable, None)
     return kept.last(name) or (Given(word.part(variable), (word,)) if word else None)
@@ -123,8 +126,8 @@ def _nodes(draft: Draft, given: Given | None) -> None:
         return
     least, colon, most = given.value.text.partition(":")
     if colon and least != most:
-        hint = f"--nnodes {most or least}, the number that the job has"
-        draft.refuse(given.value, f"{quote(given.value.text)} nodes: a job has one number of them", hint)
+        hint = f"write --nnodes {most or least}"
+        draft.refuse(given.value, f"{quote(given.value.text)} nodes: a job has a fixed number of nodes", hint)
         return
     nodes = draft.number(given.value.part(least), given.option.text)
     if nodes:
@@ -135,7 +138,7 @@ def _nodes(draft: Draft, given: Given | None) -> None:
 def _processes(draft: Draft, given: Given | None) -> None:
     if given is None:
         draft.processes = 1
-        draft.without_number = "torchrun starts 1 process on a node when it is not told how many"
+        draft.without_number = "torchrun starts 1 process on a node without --nproc_per_node"
     elif given.value.text in _COUNTED:
         draft.processes_word = given.value
     else:
@@ -143,6 +146,6 @@ def _processes(draft: Draft, given: Given | None) -> None:
 
 
 def _variables(draft: Draft) -> None:
-    """torchrun's other variables say what the operator says."""
+    """Drops torchrun's other variables, which the operator sets."""
     for name in [name for name in draft.env if name.startswith("PET_")]:
         draft.note(draft.env.pop(name), f"{name} is not carried over: {GROUP}")

@@ -1,4 +1,4 @@
-"""Words of a command line, with their place in it. Knows no launcher."""
+"""Words of a command line, with their places in it. Knows no launcher."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from k8sel.errors import Location
 
 
 class Word(Struct, frozen=True, kw_only=True):
-    """One word as a program would get it, and where it stands in the text."""
+    """One word as a program gets it, and its place in the text."""
 
     text: str
     start: int
     end: int
-    unknown: tuple[str, ...] = ()  # parts of it that only the running shell would fill in, as they are written
-    pattern: bool = False  # holds what the shell would match with files' names
+    unknown: tuple[str, ...] = ()  # parts that only the running shell expands, as written
+    pattern: bool = False  # holds a pattern that the shell expands to file names
 
     def part(self, text: str) -> Word:
-        """A part of this word, which stands in the same place."""
+        """Returns a part of this word, at the same place."""
         unknown = tuple(each for each in self.unknown if each in text)
         return Word(text=text, start=self.start, end=self.end, unknown=unknown, pattern=self.pattern)
 
 
 def locate(text: str, start: int, file: str) -> Location:
-    """The line and column of the character ``start`` of ``text``."""
+    """Returns the line and column of the character ``start`` of ``text``."""
     line_start = text.rfind("\n", 0, start) + 1
     return Location(file=file, line=text.count("\n", 0, line_start) + 1, column=start - line_start + 1)
 
 
 def excerpt(text: str, location: Location, width: int = 76) -> str:
-    """The words around ``location``, and a caret below it."""
+    """Returns the text around ``location``, with a caret below it."""
     line = text.split("\n")[location.line - 1]
     begin = max(0, location.column - 1 - width // 2) if len(line) > width else 0
     shown = "".join(each if each.isprintable() else "?" for each in line[begin : begin + width])

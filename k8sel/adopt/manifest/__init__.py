@@ -1,6 +1,6 @@
-"""Manifests as job files: PyTorchJob, MPIJob, Job and Pod. Opens nothing, reaches no cluster.
+"""Converts manifests to job files: PyTorchJob, MPIJob, Job and Pod. Opens no file, contacts no cluster.
 
-The training container's command is read as any command line is; what stands around it goes into the job file's fields.
+Reads the training container's command like any command line; the rest of the manifest sets the job file's fields.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["convert"]
 _ROLES = {
     "PyTorchJob": ("Master", "Worker"),
     "MPIJob": ("Worker",),
-}  # roles whose pods compute; the first one's pods count
+}  # roles whose pods compute; the first one's template counts
 
 
 def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
-    """The job files for ``text``, and remarks on what they lack. Raises SpecError with all reasons of all objects."""
+    """Returns the job files for ``text``, and notes on what they leave out. Raises SpecError with every reason."""
     drafts, written = [], []
     for document in parse(text.encode(), asked.file):
         for manifest in manifests(document):
@@ -44,7 +44,7 @@ def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
 
 
 def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> str:
-    """One object as a job file; "" where its draft holds problems."""
+    """Returns one object as a job file; "" where its draft holds problems."""
     pods, container = _training(manifest)
     here = places.word(manifest.kind, manifest.at("kind"))
     if manifest.get("metadata", "labels", LABEL_JOB) is not None:
@@ -68,7 +68,7 @@ def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> 
 
 
 def _training(manifest: Manifest) -> tuple[Pods | None, Container | None]:
-    """The pods that compute, and the container in them that trains."""
+    """Returns the pods that compute, and the container in them that trains."""
     roles = _ROLES.get(manifest.kind, (manifest.kind,))
     pods = next((each for role in roles for each in manifest.pods if each.role == role and each.containers), None)
     named = [each for each in pods.containers if each.name == "pytorch"] if pods else []
@@ -76,7 +76,7 @@ def _training(manifest: Manifest) -> tuple[Pods | None, Container | None]:
 
 
 def _starter(manifest: Manifest) -> Container | None:
-    """The container of an MPIJob's launcher, which starts the workers' processes."""
+    """Returns the launcher's container of an MPIJob, which starts the workers' processes."""
     return next((each for pods in manifest.pods if pods.role == "Launcher" for each in pods.containers), None)
 
 
@@ -98,11 +98,11 @@ def _command(draft: Draft, manifest: Manifest, starter: Container, places: Place
     for name in added:
         draft.env.pop(name, None)
     if not draft.command and not draft.problems:
-        draft.refuse(words[0], "nothing here starts a training", "the program that trains")
+        draft.refuse(words[0], "nothing here starts a training", "give the command of the program that trains")
 
 
 def _operators(manifest: Manifest, places: Places) -> Iterator[tuple[str, Word]]:
-    """Variables that the training-operator sets for torchrun: pkg/controller.v1/pytorch/envvar.go."""
+    """Yields the variables that training-operator sets for torchrun: pkg/controller.v1/pytorch/envvar.go."""
     path = manifest.at("spec", "nprocPerNode")
     value = manifest.get("spec", "nprocPerNode")
     yield "PET_NPROC_PER_NODE", places.word("auto" if value is None else str(value), path)
@@ -110,7 +110,7 @@ def _operators(manifest: Manifest, places: Places) -> Iterator[tuple[str, Word]]
 
 
 def _group(manifest: Manifest) -> tuple[int, int] | None:
-    """Number of nodes, and of ranks on each, where the object has them and the command does not."""
+    """Returns the nodes and the ranks of each, where the object gives them instead of the command."""
     if manifest.kind != "MPIJob":
         return None
     also = 1 if manifest.get("spec", "runLauncherAsWorker") else 0
@@ -118,7 +118,7 @@ def _group(manifest: Manifest) -> tuple[int, int] | None:
 
 
 def _words(container: Container, places: Places, draft: Draft) -> Iterable[Word]:
-    """Command and arguments as a container gets them."""
+    """Yields the command and arguments as a container gets them."""
     for field in ("command", "args"):
         for index, word in enumerate(listing(container.data.get(field))):
             if isinstance(word, str | int | float):

@@ -1,4 +1,4 @@
-"""A manifest's values as words of its text, each with its place. Judges nothing."""
+"""Finds the places of a manifest's values in its text. Judges nothing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Places:
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def word(self, text: str, path: FieldPath, *, unknown: tuple[str, ...] = ()) -> Word:
-        """``text``, which stands at ``path``."""
+        """Returns ``text`` as a word at the place of ``path``."""
         place = self._document.locate(path)
         start = self._starts[min(place.line, len(self._starts)) - 1] + place.column - 1
         return Word(text=text, start=start, end=start + len(text), unknown=unknown)
 
     def filled(self, text: str, path: FieldPath, env: Mapping[str, Word]) -> Word:
-        """``text`` with ``$(NAME)`` filled in from ``env``, as the kubelet does; a name that is not there stays."""
+        """Returns ``text`` with ``$(NAME)`` filled in from ``env``, as the kubelet does; a missing name stays."""
         known = {name for name, word in env.items() if not word.unknown}
         unknown = tuple(
             match[0] for match in _EXPANDED.finditer(text) if match[1] is not None and match[1] not in known

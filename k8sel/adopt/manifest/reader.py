@@ -1,6 +1,6 @@
-"""Manifests as the traps look at them: roles, pods, containers, and what they start. Judges nothing.
+"""Reads manifests into roles, pods, containers and the programs that these start. Judges nothing.
 
-Whatever stands where Kubernetes would want something else is taken as absent: the API server says that better.
+A value of the wrong type counts as absent, because the API server reports it better.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from k8sel.errors import FieldPath
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.jobfile.yamlio import Document
 
-# Kind -> where the pods' templates are; REPLICAS: below a mapping of roles.
+# Kind -> the path of the pods' templates; in REPLICAS, of a mapping from roles to templates.
 REPLICAS = {"PyTorchJob": ("spec", "pytorchReplicaSpecs"), "MPIJob": ("spec", "mpiReplicaSpecs")}
 TEMPLATES = {"Job": ("spec", "template", "spec"), "Pod": ("spec",)}
 KINDS = (*REPLICAS, *TEMPLATES)
 
 
 class Variable(Struct, frozen=True, kw_only=True):
-    """An environment variable with a value, and where that stands."""
+    """An environment variable with a value, and the path of its entry."""
 
     value: str
     path: FieldPath
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """An extended resource that a container asks for."""
+    """An extended resource that a container requests."""
 
     row: Row
     resource: str
@@ -50,13 +50,13 @@ class Container(Struct, frozen=True, kw_only=True):
 
     @property
     def variables(self) -> Mapping[str, Variable]:
-        """The pod's variables, and those that its own shell text sets."""
+        """The container's variables, and those that its shell command sets."""
         own = self.starts.env if self.starts else {}
         path = self.starts.path if self.starts else self.path
         return {**self.env, **{name: Variable(value=value, path=path) for name, value in own.items()}}
 
     def launches(self, *names: str) -> bool:
-        """Whether it starts one of these programs."""
+        """Reports whether the container starts one of these programs."""
         return self.starts is not None and self.starts.program in names
 
 
@@ -72,7 +72,7 @@ class Pods(Struct, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> tuple[Asked, ...]:
-        """Devices that one of these pods asks for."""
+        """The devices that one of these pods requests."""
         return tuple(each for container in self.containers for each in container.asks)
 
 
@@ -80,29 +80,29 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """One object of a file."""
 
     document: Document
-    root: FieldPath  # where it begins: a List holds several
+    root: FieldPath  # the object's own path: a List holds several objects
     kind: str
     name: str
     data: Mapping[str, Any]
     pods: tuple[Pods, ...]
 
     def at(self, *path: str | int) -> FieldPath:
-        """The place of one of its fields."""
+        """Returns the path of a field in the document."""
         return (*self.root, *path)
 
     def get(self, *path: str | int) -> Any:  # noqa: ANN401  # whatever the file holds there
-        """One of its fields; None where it has none."""
+        """Returns the value of a field; None where it is absent."""
         return dig(self.data, *path)
 
     @property
     def nodes(self) -> int:
-        """Pods that compute."""
+        """The number of pods that compute."""
         computing = [pods.replicas for pods in self.pods if pods.role != "Launcher"]
         return sum(computing)
 
 
 def manifests(document: Document) -> Iterator[Manifest]:
-    """The objects of a document that have pods to look at."""
+    """Yields the objects of a document whose kind has pods."""
     items = document.data.get("items")
     if document.data.get("kind") == "List" and isinstance(items, list):
         for index, item in enumerate(items):
@@ -112,7 +112,7 @@ def manifests(document: Document) -> Iterator[Manifest]:
 
 
 def dig(data: object, *path: str | int) -> Any:  # noqa: ANN401  # whatever the file holds there
-    """What is at ``path``; None where there is nothing."""
+    """Returns the value at ``path``; None where it is absent."""
     for part in path:
         if isinstance(data, Mapping):
             data = data.get(part)
@@ -124,17 +124,17 @@ def dig(data: object, *path: str | int) -> Any:  # noqa: ANN401  # whatever the 
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """``value`` where it is a mapping, else an empty one."""
+    """Returns ``value`` if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def listing(value: object) -> list[Any]:
-    """``value`` where it is a list, else an empty one."""
+    """Returns ``value`` if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def number(value: object) -> int | None:
-    """``value`` where it is a whole number, as a number or as text."""
+    """Returns ``value`` if it is a whole number, as a number or as text; else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
@@ -222,5 +222,5 @@ def _asked(data: object, path: FieldPath) -> Iterator[Asked]:
 
 
 def row_of(resource: str) -> Row | None:
-    """The kind of device that an extended resource is."""
+    """Returns the accelerator row of an extended resource; None where it is not a device."""
     return next((row for row in ROWS.values() if re.fullmatch(row.resource_pattern or "(?!)", resource)), None)

@@ -1,4 +1,4 @@
-"""What a container's command and arguments start: the launcher in them, also in a shell's text. Runs nothing."""
+"""Finds the launcher in a container's command and arguments, also in a shell's text. Runs nothing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from k8sel.errors import FieldPath
 from k8sel.jobfile.rules.launch import MODULES, STARTERS
 
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
-_IN_FRONT = ("exec", "nohup", "time", "sudo", "command")
+_WRAPPERS = ("exec", "nohup", "time", "sudo", "command")
 _MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
 
 
 class Started(Struct, frozen=True, kw_only=True):
-    """A program with its words, and where it is written."""
+    """A program with its arguments, and the path of its command."""
 
-    program: str  # its name, without a folder
-    words: tuple[str, ...]  # behind it
+    program: str  # the name, without a folder
+    words: tuple[str, ...]  # its arguments
     path: FieldPath
-    env: Mapping[str, str]  # set by the shell's text in front of it
-    by_shell: bool = False  # a shell runs other commands too, and is the container's first process
-    replaces_shell: bool = False  # behind `exec`
+    env: Mapping[str, str]  # set by the shell's text before it
+    by_shell: bool = False  # a shell is the container's first process, and runs other commands too
+    replaces_shell: bool = False  # after `exec`
 
     def option(self, *names: str) -> str | None:
-        """The value of an option; "" for one without; None where it is not there."""
+        """Returns the value of an option; "" for an option without a value; None where it is absent."""
         wanted = {name.replace("_", "-") for name in names}
         for index, word in enumerate(self.own):
             name, joined, value = word.partition("=")
@@ -37,7 +37,7 @@ class Started(Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The launcher's words: those in front of the script, the module or the program."""
+        """The launcher's own arguments, before the script, the module or the program."""
         for index, word in enumerate(self.words):
             if word.endswith((".py", ".sh")) or word.startswith("python") or word in ("-m", "--module"):
                 return self.words[:index]
@@ -45,12 +45,12 @@ class Started(Struct, frozen=True, kw_only=True):
 
 
 def started(words: Iterable[tuple[str, FieldPath]]) -> Started | None:
-    """The program of a container's words: the launcher among them, else the first; None where the image has it."""
+    """Returns the program of a container: the launcher, else the first word; None where the image names it."""
     listed = list(words)
     if not listed:
         return None
     program = _base(listed[0][0])
-    if program.startswith("-"):  # arguments of the image's own program
+    if program.startswith("-"):  # arguments of the image's default program
         return None
     text = next((index for index, (word, _) in enumerate(listed) if index and word in ("-c", "-lc", "-ec", "-xc")), 0)
     if program in _SHELLS and text and text + 1 < len(listed):
@@ -59,7 +59,7 @@ def started(words: Iterable[tuple[str, FieldPath]]) -> Started | None:
 
 
 def _in_shell(text: str, path: FieldPath) -> Started | None:
-    """The launcher in a shell's text, or its last command."""
+    """Returns the launcher in a shell's text, else its last command."""
     try:
         raws = [raw for raw in shell.commands(lexer.tokens(text)) if raw.tokens and not _brackets(raw)]
     except lexer.NotRead:
@@ -87,7 +87,7 @@ def _program(
 ) -> Started | None:
     rest, own = list(words), dict(env)
     front: list[str] = []
-    while rest and (_base(rest[0]) in (*_IN_FRONT, "env") or _is_assignment(rest[0], front)):
+    while rest and (_base(rest[0]) in (*_WRAPPERS, "env") or _is_assignment(rest[0], front)):
         front.append(rest.pop(0))
         name, joined, value = front[-1].partition("=")
         own |= {name: value} if joined else {}
@@ -104,7 +104,7 @@ def _is_assignment(word: str, front: Sequence[str]) -> bool:
 
 
 def _module(program: str, rest: list[str]) -> tuple[str, list[str]]:
-    """`python -m torch.distributed.run` is torchrun."""
+    """Returns the launcher and its arguments: `python -m torch.distributed.run` is torchrun."""
     if program.startswith("python") and len(rest) > 1 and rest[0] == "-m" and rest[1] in MODULES:
         return _MODULES.get(rest[1], "accelerate"), rest[2:]
     return program, rest

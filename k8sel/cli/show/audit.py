@@ -1,4 +1,4 @@
-"""Findings as text, as JSON, and as SARIF for code hosts. Finds nothing."""
+"""Shows the findings of an audit as text, as JSON, and as SARIF for code hosts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def text(findings: Iterable[Finding]) -> str:
-    """A line for each finding, and three for what it means."""
+    """A line for each finding, and three lines of explanation."""
     return "".join(_paragraph(finding) for finding in findings)
 
 
 def as_json(findings: Iterable[Finding]) -> str:
-    """A list, for programs."""
+    """The findings as a JSON list."""
     return json.dumps([_item(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
 
 
 def sarif(findings: Sequence[Finding]) -> str:
-    """SARIF 2.1.0: one run, each trap that was found a rule."""
+    """The findings as SARIF 2.1.0: one run, with a rule for each trap."""
     ids = {finding.trap.id for finding in findings}
     traps = [trap for trap in TRAPS if trap.id in ids]
     places = {trap.id: index for index, trap in enumerate(traps)}
@@ -47,7 +47,7 @@ def _paragraph(finding: Finding) -> str:
 
 
 def _plain(found: str) -> str:
-    """``found`` with nothing in it that a terminal would obey."""
+    """``found`` without control characters, which a terminal would obey."""
     return "".join(each if each.isprintable() else "?" for each in found)
 
 
@@ -91,6 +91,6 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    """A file's name as SARIF has it: a URI, relative where the name is."""
+    """A file's name as a URI, for SARIF; a relative name gives a relative URI."""
     path = PurePath(file)
     return path.as_uri() if path.is_absolute() else quote(path.as_posix())

@@ -1,4 +1,4 @@
-"""This machine's devices as a person reads them: type by type, or JSON. Decides nothing."""
+"""Shows this machine's devices as a table for each type, or as JSON. Decides nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from k8sel.cli.show import plan
-from k8sel.entrypoint.product import label
+from k8sel.entrypoint.checks.product import label
 
 if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device
@@ -19,7 +19,7 @@ _GIBIBYTE = 2**30
 
 
 def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None:
-    """Prints the devices of each row that was looked for, as `table` or `json`."""
+    """Prints the devices of each type in ``seen``, as `table` or `json`."""
     if output == "json":
         print(json.dumps(_document(seen, masks), indent=2))
         return
@@ -31,8 +31,8 @@ def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None
         print(_none(seen))
     for name, value in masks.items():
         print(
-            f"note: this shell sets {name}={value}: all devices are listed, and a program started here gets those "
-            f"that it leaves. `k8sel run` wants it unset",
+            f"note: this shell sets {name}={value}: the list has all devices, but a program started here sees only "
+            f"those in this mask. Unset it before `k8sel run`",
             file=sys.stderr,
         )
 
@@ -67,7 +67,7 @@ def _cells(index: int, device: Device, numa: int | None) -> tuple[str, ...]:
 
 
 def _none(seen: Sequence[Seen]) -> str:
-    """That there is nothing, what was looked for and how; and what cannot be looked for."""
+    """The message for a machine without devices: the types that k8sel looked for, and those that it cannot look for."""
     looked = [f"{each.row.name} ({each.found.how})" for each in seen if each.found.how]
     blind = [each.row.name for each in seen if not each.found.how and each.row.is_device]
     text = "no device of any kind is here" if len(seen) > 1 else f"no {seen[0].row.name} device is here"
@@ -80,7 +80,7 @@ def _none(seen: Sequence[Seen]) -> str:
 
 
 def _document(seen: Sequence[Seen], masks: Mapping[str, str]) -> dict[str, Any]:
-    """The keys are those of docs/cli.md; what is not known is null."""
+    """The JSON document of docs/cli.md; unknown values are null."""
     return {"types": [_type(each) for each in seen], "masks": dict(masks)}
 
 

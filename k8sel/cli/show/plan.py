@@ -1,4 +1,4 @@
-"""Plans as a person reads them: a table on a terminal, plain columns when piped, or JSON. Decides nothing."""
+"""Shows plans as a table on a terminal, as plain columns in a pipe, or as JSON. Decides nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sel.facts.backends import VARIABLES
+from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.planning.env import Reference
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ BINDINGS = {
 PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
 
 
-def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
-    """Prints ``job_plan``, made for ``door``, as `table` or `json`."""
+def plan(job_plan: JobPlan, output: str, platform: Platform = KUBERNETES) -> None:
+    """Prints ``job_plan``, made for ``platform``, as `table` or `json`."""
     if output == "json":
         print(plan_json(job_plan))
         return
-    print(headline(job_plan, door))
+    print(headline(job_plan, platform))
     table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
     for line in communication(job_plan):
         print(line)
@@ -37,10 +38,10 @@ def plan(job_plan: JobPlan, output: str, door: str = "kubernetes") -> None:
 
 
 def communication(job_plan: JobPlan) -> Iterator[str]:
-    """By what the processes reach each other, and what each is bound to, where the job says so."""
+    """The lines about the backend and the CPU binding, if the job sets them."""
     if job_plan.expectation.backend:
-        told = " ".join(f"{name}={_quoted(value)}" for name, value in _oneccl(job_plan).items())
-        yield f"backend: {job_plan.expectation.backend}{f', by oneCCL: {told}' if told else ''}"
+        variables = " ".join(f"{name}={_quoted(value)}" for name, value in _oneccl(job_plan).items())
+        yield f"backend: {job_plan.expectation.backend}{f', by oneCCL: {variables}' if variables else ''}"
     if job_plan.mpi and job_plan.mpi.binding:
         yield f"binding: {BINDINGS[job_plan.mpi.binding]}"
 
@@ -51,13 +52,12 @@ def _oneccl(job_plan: JobPlan) -> dict[str, str]:
     return {name: entries[name] for name in job_plan.oneccl}
 
 
-def headline(job_plan: JobPlan, door: str) -> str:
-    """One line that says what starts."""
+def headline(job_plan: JobPlan, platform: Platform) -> str:
+    """The line above the table: target, nodes, processes, launcher and devices."""
     devices = job_plan.devices
-    places = {"kubernetes": job_plan.target, "docker": "containers on this machine"}
-    what = places.get(door, "on this machine")
+    what = platform.place or job_plan.target
     asks = f"{devices.count} x {devices.resource_name or devices.type} a node" if devices.count else "no device"
-    if door == "docker" and devices.exposed and len(job_plan.nodes) == 1:
+    if platform.exposes and devices.exposed and len(job_plan.nodes) == 1:
         asks += f" (the host's {', '.join(map(str, devices.exposed))})"
     return (
         f"{job_plan.name}: {what}, {len(job_plan.nodes)} x {job_plan.processes_per_node} processes"
@@ -66,12 +66,12 @@ def headline(job_plan: JobPlan, door: str) -> str:
 
 
 def command(words: Iterable[str]) -> str:
-    """One line to paste into a shell of the container; what Kubernetes fills in stays as it is."""
+    """A line to paste into a shell of the container. References that Kubernetes resolves stay unquoted."""
     return " ".join(word if isinstance(word, Reference) else _quoted(word) for word in words)
 
 
 def _quoted(word: str) -> str:
-    """A word of a shell; in double quotes where that is easier to read."""
+    """Quotes a word for a shell; uses double quotes where they are easier to read."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
@@ -83,7 +83,7 @@ def row(job_plan: JobPlan, node: Node, rank: Rank) -> tuple[str, ...]:
 
 
 def threads(job_plan: JobPlan) -> str:
-    """Of one process, or how they are counted where it runs."""
+    """The threads of one process, or the rule that the entrypoint counts them by."""
     workers = _oneccl(job_plan).get(VARIABLES["workers"])
     counted = f"from the node's cores{f', less {workers} of oneCCL' if workers else ''}"
     return str(job_plan.expectation.threads_per_process or counted)
@@ -100,7 +100,7 @@ def plan_json(job_plan: JobPlan) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Aligned columns; drawn by rich on a terminal, plain when piped."""
+    """Prints aligned columns: by rich on a terminal, plain in a pipe."""
     lines = [tuple(line) for line in rows]
     if sys.stdout.isatty():
         _rich_table(header, lines)
@@ -111,12 +111,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def bold(text: str) -> str:
-    """``text`` as a terminal emphasises it; as it is when piped, or where NO_COLOR asks for that."""
+    """``text`` in bold on a terminal; unchanged in a pipe or with NO_COLOR."""
     return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def _rich_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Whole names, also on a narrow terminal, as kubectl does it: only the last column is folded."""
+    """Prints whole names on a narrow terminal too, as kubectl does. Only the last column wraps."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""Receipts, and what is different in two of them, as a person reads them, or as JSON. Decides nothing."""
+"""Shows receipts and the differences between two of them, as text or JSON. Decides nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from k8sel.receipts.collect import Fields, Process, Receipts, plain
 from k8sel.receipts.compare import Compared, Difference
 
 HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "PCI", "NUMA", "MASK", "THREADS", "DRIVER", "VERSIONS")
-_UUID = 12  # characters of a mask's part that is a name, no number
+_UUID = 12  # a part of a mask with more characters is a UUID and no number
 _TAIL = 4
 _HASH = 12  # digits of a job file's hash
-_NOTHING = {"libraries": "none", "mask": "not set"}  # what it means that there is no value
+_NOTHING = {"libraries": "none", "mask": "not set"}  # the text for a missing value
 _SHOWN = 8  # nodes listed in a line
 
 
@@ -42,20 +42,20 @@ def _row(each: Process) -> tuple[str, ...]:
 
 
 def _column(devices: Sequence[Fields], name: str) -> str:
-    """One fact of each of a process's devices; nothing where it is known of none."""
+    """One fact about each device of a process; empty if it is unknown for all."""
     facts = ["-" if device.get(name) in (None, "") else str(device[name]) for device in devices]
     return ",".join(facts) if set(facts) - {"-"} else ""
 
 
 def _mask(start: Fields) -> str:
-    """The vendor's mask, its names short; other variables that k8sel wrote with it are in the JSON."""
+    """The vendor's mask with short UUIDs. Only the JSON has the other variables that k8sel set."""
     row, mask = ROWS.get(str(start.get("accelerator"))), start.get("mask")
     value = mask.get(row.mask_env) if row and isinstance(mask, dict) else None
     return _short(value) if isinstance(value, str) else ""
 
 
 def _short(mask: str) -> str:
-    """A mask with the ends of its UUIDs, which tell the devices of a node apart."""
+    """A mask with only the last characters of each UUID: they distinguish the devices of a node."""
     return ",".join(f"...{name[-_TAIL:]}" if len(name) > _UUID else name for name in mask.split(","))
 
 
@@ -67,7 +67,7 @@ def _versions(start: Fields) -> str:
 
 
 def differences(found: Compared, output: str) -> None:
-    """Prints what was different, as `table` or `json`."""
+    """Prints the differences, as `table` or `json`."""
     if output == "json":
         print(json.dumps(_document(found), indent=2, sort_keys=True))
         return
@@ -76,11 +76,11 @@ def differences(found: Compared, output: str) -> None:
     if not found.differences:
         print(f"no difference: {found.processes} processes on {found.nodes} nodes")
     if found.unknown:
-        print(f"not compared, since only one of the two says it: {', '.join(map(plain, found.unknown))}")
+        print(f"not compared, only one of the two has it: {', '.join(map(plain, found.unknown))}")
 
 
 def _where(each: Difference, found: Compared) -> str:
-    """``rank 2 (worker-0): ``; nothing for the whole job."""
+    """The prefix ``rank 2 (worker-0): ``; empty for the whole job."""
     if not each.ranks:
         return ""
     if len(each.ranks) == found.processes > 1:
@@ -91,7 +91,7 @@ def _where(each: Difference, found: Compared) -> str:
 
 
 def _short_names(nodes: Sequence[str], job: str) -> str:
-    """The nodes' names without the job's own in front, which is not the same in two jobs."""
+    """The nodes' names without the job's name, which differs between two jobs."""
     short = [plain(node.removeprefix(f"{job}-")) for node in nodes]
     return ", ".join(short[:_SHOWN] + ["..."] * (len(short) > _SHOWN))
 
@@ -116,7 +116,7 @@ def _value(each: Difference, value: object) -> str:
 
 
 def _document(found: Compared) -> dict[str, Any]:
-    """The keys are those of docs/cli.md."""
+    """The JSON document of docs/cli.md."""
     return {
         "equal": not found.differences,
         "processes": found.processes,

@@ -1,4 +1,4 @@
-"""A job's status as a person reads it. Decides nothing."""
+"""Shows a job's status. Decides nothing."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def line(found: Status) -> str:
 
 
 def failure(found: Status) -> str:
-    """Why a failed job failed: the first failed pod's own words."""
+    """The message for a failed job, with the first failed pod's own message."""
     if found.failure is None:
         return f"k8sel: {found.name} failed{': ' + found.reason if found.reason else ''}"
     failed = found.failure
     status_text = "" if failed.exit_code is None else f" with exit status {failed.exit_code}"
-    said = f"k8sel: {found.name} failed: node {failed.node} ended{status_text} ({failed.reason})"
-    return f"{said}\n{failed.message}".rstrip()
+    heading = f"k8sel: {found.name} failed: node {failed.node} ended{status_text} ({failed.reason})"
+    return f"{heading}\n{failed.message}".rstrip()
 
 
 def _pod(pod: PodStatus) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def because(found: Found) -> str:
 
 
 def find(kind: str, machine: Machine, environ: Mapping[str, str] | None = None) -> Found:
-    """What is on this node; ``how`` is empty where there is no way to look for ``kind``.
+    """Finds this node's devices; ``how`` is empty where there is no way to look for ``kind``.
 
     ``environ``: what tells the vendor's driver how to count, if anything does.
     """
@@ -77,7 +77,7 @@ def normal_pci(address: str) -> str:
 
 
 def pci_order(address: str) -> tuple[int, ...]:
-    """What PCI addresses are sorted by: as text, domain 10000 would come before 2000. Raises ValueError."""
+    """The key by which PCI addresses are sorted: as text, domain 10000 comes before 2000. Raises ValueError."""
     try:
         domain, bus, device, function = (int(part, 16) for part in address.replace(".", ":").split(":"))
     except ValueError:

@@ -51,7 +51,7 @@ def _alone(found: Found) -> str:
 
 
 def _beside(found: Found, machine: Machine) -> tuple[str, ...]:
-    """What is known beyond the GPUs found."""
+    """Notes of what was seen beside the GPUs."""
     if _under_wsl(machine):
         return (f"/dev/{_WSL} stands for every GPU of the machine: under WSL no container can be given some of them",)
     return _not_shown(found, machine)
@@ -62,7 +62,7 @@ def _under_wsl(machine: Machine) -> bool:
 
 
 def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
-    """What is known of device nodes beyond the GPUs found. The parts of one GPU share its address."""
+    """Notes of device nodes beside the GPUs found. The parts of one GPU share its address."""
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
     if len(paths) <= shown or found.how == _NODES:
         return ()
@@ -71,9 +71,8 @@ def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
 
 
 def by_nvml(machine: Machine) -> Found:
-    """What the driver's own library says, asked in a child process: it may hang on a broken GPU, or crash."""
-    from k8sel.entrypoint import forked
-    from k8sel.entrypoint.discovery import nvml
+    """Asks the driver's own library in a child process, because it may hang or crash on a broken GPU."""
+    from k8sel.entrypoint.discovery import forked, nvml
 
     try:
         answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))
@@ -97,7 +96,7 @@ def _in_order(devices: list[Device]) -> tuple[Device, ...]:
 
 
 def by_proc(machine: Machine) -> Found:
-    """What the kernel module says. CDI does not hide the host's other GPUs there, so only those with a node count."""
+    """Reads the kernel module's list. CDI does not hide the host's other GPUs there, so only GPUs with a node count."""
     folder = os.path.join(machine.proc, "driver/nvidia")
     addresses = names(folder, "gpus")
     if not addresses:
@@ -144,7 +143,7 @@ def _kernel_driver(text: str) -> str:
 
 
 def by_nodes(machine: Machine) -> Found:
-    """How many there are, and nothing else: the number in a node's name is neither CUDA's nor NVML's."""
+    """Counts the device nodes only: the number in a node's name is neither CUDA's nor NVML's."""
     if _under_wsl(machine):
         raise Unavailable(f"/dev/{_WSL} does not say how many GPUs there are")
     if mig.unexplained(machine):

@@ -12,7 +12,7 @@ from k8sel.entrypoint.machine import Machine, names, read
 
 
 def here(machine: Machine) -> dict[str, int]:
-    """How many parts of each partitioned GPU this container has, by the GPU's minor number; none is a number, too."""
+    """Counts the parts of each partitioned GPU in this container, by the GPU's minor number; the count may be 0."""
     found = dict.fromkeys(_partitioned(machine), 0)
     for node in _nodes(machine):
         gpu, *inner = _capabilities(machine).get(node, "").split("/")

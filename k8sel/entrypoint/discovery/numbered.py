@@ -9,7 +9,7 @@ from k8sel.entrypoint.machine import Machine, names
 
 
 def find(machine: Machine, prefix: str) -> Found:
-    """As many as have a node. The vendor's numbers for them are taken to start at 0; that is said where it matters."""
+    """Finds one device for each node. The vendor's numbers should start at 0; a note says so where it matters."""
     tried = opened.tried(nodes(machine, prefix))
     here = [number for number in _numbers(machine, prefix) if _path(machine, prefix, number) not in tried.refused]
     devices = tuple(Device() for _ in here)

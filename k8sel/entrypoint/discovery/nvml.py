@@ -1,4 +1,4 @@
-"""NVML, NVIDIA's management library, by ctypes. Called in a child process only: see k8sel.entrypoint.forked.
+"""NVML, NVIDIA's management library, by ctypes. Called in a child process only: see k8sel.entrypoint.discovery.forked.
 
 Prototypes and codes: NVIDIA/go-nvml, gen/nvml/nvml.h.
 """

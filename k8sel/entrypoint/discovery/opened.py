@@ -1,4 +1,4 @@
-"""Whether device nodes can really be opened: one that is listed may be another container's, by the device cgroup."""
+"""Opens device nodes: the device cgroup may deny a node that /dev lists, because it is another container's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
 @record(frozen=True)
 class Tried:
-    """What came of opening device nodes."""
+    """The result of opening device nodes."""
 
     refused: tuple[str, ...] = ()  # paths
     notes: tuple[str, ...] = ()  # why, for people
@@ -23,7 +23,7 @@ class Tried:
 
 def tried(paths: list[str]) -> Tried:
     """Which of them cannot be opened. In a child process: opening a broken device may never end."""
-    from k8sel.entrypoint import forked
+    from k8sel.entrypoint.discovery import forked
 
     if not paths:
         return Tried()

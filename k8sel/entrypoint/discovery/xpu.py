@@ -73,7 +73,7 @@ def _size(text: str) -> int:
 
 
 def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
-    """What positions count, where it is not plain."""
+    """Notes whether positions count cards or tiles, where both are possible."""
     tiles = [len(_memory_of_tiles(machine, minor)) for minor in minors]
     if given in _TILES:
         silent = [f"renderD{minor}" for minor, number in zip(minors, tiles) if not number]  # noqa: B905  (3.10's)
@@ -90,7 +90,7 @@ def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
 
 
 def _doubts(machine: Machine, minors: list[int]) -> list[str]:
-    """What /sys leaves open of these GPUs, and of render nodes beside them."""
+    """Notes what /sys does not tell about these GPUs, and about other render nodes."""
     silent = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
     kinds = sorted({drm.sysfs(machine, minor, "device") for minor in minors})
     return [

@@ -1,18 +1,20 @@
-"""What all rules are made of. A rule takes a defaulted job and the door it goes through, and yields problems."""
+"""The type of a rule, and patterns that several rules use. A rule reads a defaulted job and yields its problems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from k8sel.errors import Problem
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.spec import JobFile
 
-Rule = Callable[[JobFile, str], Iterator[Problem]]
+Rule = Callable[[JobFile, Platform], Iterator[Problem]]
 
 # For re.fullmatch, which compiles a pattern when it is first used and keeps it: a job uses few of them.
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN_LENGTH = "(?=.{1,253}$)"
+SUBDOMAIN = rf"{SUBDOMAIN_LENGTH}[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_RULE = (
     "a label value has at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit"
 )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from k8sel.entrypoint import masks
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
-from k8sel.jobfile.quantity import amount, text
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
-LEAST_MEMORY = 2**20  # bytes of a device: less is a number without its unit
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
@@ -28,11 +28,11 @@ def _device_row(job: JobFile) -> Row | None:
     return row if row and row.is_device else None
 
 
-def known_type(job: JobFile, door: str) -> Iterator[Problem]:
+def known_type(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """The type is a row of the table, or `auto` where the machine is at hand."""
     name, path = job.spec.accelerator.type, (*HERE, "type")
-    types = [row.name for row in ROWS.values() if row.in_container or door == "run"]
-    if name == AUTO and door != "run":
+    types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
+    if name == AUTO and platform.in_container:
         yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
         yield not_supported(path, name, types, _meant(name, types))
@@ -44,14 +44,14 @@ def _meant(name: str, types: Sequence[str]) -> str:
     return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
 
 
-def in_a_container(job: JobFile, door: str) -> Iterator[Problem]:
+def in_a_container(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Some devices cannot be given to a container at all."""
     row = _row(job)
-    if row and not row.in_container and door != "run":
+    if row and not row.in_container and platform.in_container:
         yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
 
 
-def no_devices_to_name(job: JobFile, door: str) -> Iterator[Problem]:
+def no_devices_to_name(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A type without devices has none to count or to name."""
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
@@ -66,23 +66,7 @@ def _some(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
 
 
-def only_one_device(job: JobFile, door: str) -> Iterator[Problem]:
-    """A machine's built-in device is one, and one process's."""
-    row, processes = _built_in(job), job.spec.processes_per_node or 1
-    if row and (job.spec.accelerator.count or 0) > 1:
-        yield invalid((*HERE, "count"), f"a machine has one {row.title}", "count: 1")
-    elif row and processes > 1:
-        message = f"a machine has one {row.title}, and {processes} processes would compute on it"
-        yield invalid(("spec", "processesPerNode"), message, "processesPerNode: 1")
-
-
-def _built_in(job: JobFile) -> Row | None:
-    """The row, where its device is a part of the machine."""
-    row = _row(job)
-    return row if row and not row.is_device and not row.in_container else None
-
-
-def enough_devices(job: JobFile, door: str) -> Iterator[Problem]:
+def enough_devices(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Each named device is one of those asked for."""
     asked = job.spec.accelerator
     count, devices = asked.count or 0, asked.devices or ()
@@ -106,7 +90,7 @@ def _ranks(devices: Sequence[int]) -> list[int]:
     return [ordered.index(device) for device in devices]
 
 
-def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
+def each_device_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """No device is two processes' own."""
     devices = job.spec.accelerator.devices or ()
     for index, device in enumerate(devices):
@@ -115,24 +99,7 @@ def each_device_once(job: JobFile, door: str) -> Iterator[Problem]:
             yield duplicate((*HERE, "devices", index), message, "name each device once")
 
 
-def none_of_some(job: JobFile, door: str) -> Iterator[Problem]:
-    """No device is no device: nothing is asked for either."""
-    asked = job.spec.accelerator
-    if asked.devices == () and asked.count and not _row_without_devices(job):
-        message = f"no device is used, and count asks for {asked.count}"
-        yield invalid((*HERE, "count"), message, "leave count out, or name the devices to use")
-
-
-def processes_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """Not more processes than devices."""
-    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
-    if devices and processes > len(devices) and not _built_in(job):
-        message = f"{processes} processes, and {_some(len(devices))} for them on a node"
-        hint = f"processesPerNode: {len(devices)}, or more devices"
-        yield invalid(("spec", "processesPerNode"), message, hint)
-
-
-def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
+def equal_shares(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """With isolation `process` every process gets as many devices as the others."""
     processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
     if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
@@ -141,7 +108,7 @@ def equal_shares(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
 
 
-def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
+def mask_order(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Where a mask is a set, what a process sees is in the driver's own order."""
     row, devices = _device_row(job), job.spec.accelerator.devices or ()
     if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
@@ -151,19 +118,16 @@ def mask_order(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, hint)
 
 
-def _shares(job: JobFile) -> list[Sequence[int]]:
-    """What each process of a node sees."""
-    devices, processes = job.spec.accelerator.devices or (), job.spec.processes_per_node or 1
-    if job.spec.accelerator.isolation != "process":
-        return [devices]
-    size = max(len(devices) // processes, 1)
-    return [devices[start : start + size] for start in range(0, len(devices), size)]
+def _shares(job: JobFile) -> list[tuple[int, ...]]:
+    """The devices that each process of a node sees."""
+    asked, processes = job.spec.accelerator, job.spec.processes_per_node or 1
+    return masks.shares(asked.devices or (), processes, asked.isolation or "node")
 
 
-def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
+def mask_without_a_gap(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
     row, asked = _device_row(job), job.spec.accelerator
-    if not row or row.mask_value != "range" or door == "docker" or asked.allocation == "host":
+    if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
         message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices or ()))} leave a gap in it"
@@ -171,23 +135,14 @@ def mask_without_a_gap(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
 
 
-def share_is_seen(job: JobFile, door: str) -> Iterator[Problem]:
-    """A mask that each process reads by its local rank gives it one device; a shorter one would leave ranks without."""
-    row, processes = _device_row(job), job.spec.processes_per_node or 1
-    isolated = job.spec.accelerator.isolation == "process" and job.spec.accelerator.devices
-    if row and isolated and processes > 1 and row.mask_value == "module":
-        message = f"a process finds its device in {row.mask_env} by its local rank: each has its own already"
-        yield forbidden((*HERE, "isolation"), message, "leave isolation out")
-
-
-def order_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+def order_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
     row, order = _row(job), job.spec.accelerator.order or "pci"
     if row and order != "pci" and order not in row.order_env:
         yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
 
 
-def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
+def resource_is_the_rows(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A resource is another name for the same kind of device."""
     asked, row = job.spec.accelerator, _row(job)
     path = (*HERE, "resource")
@@ -199,29 +154,11 @@ def resource_is_the_rows(job: JobFile, door: str) -> Iterator[Problem]:
         others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
         hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
         yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
-    elif asked.allocation == "host":
-        yield forbidden(path, "allocation host asks for no resource", "leave resource out, or allocation: devicePlugin")
 
 
-def host_allocation(job: JobFile, door: str) -> Iterator[Problem]:
-    """Only some container runtimes take devices by number."""
-    row = _device_row(job)
-    if not row or job.spec.accelerator.allocation != "host" or door != "kubernetes":
-        return
-    if row.exposure_env is None:
-        message = f"for type {row.name} no variable says which of a host's devices enter a container"
-        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
-    elif row.mask_value == "module":
-        message = f"what a number of {row.exposure_env} is in {row.mask_env} differs from host to host"
-        yield forbidden((*HERE, "allocation"), message, "allocation: devicePlugin")
-
-
-def product_is_labelled(job: JobFile, door: str) -> Iterator[Problem]:
-    """A product is a label of the nodes."""
+def product_is_labelled(job: JobFile, platform: Platform) -> Iterator[Problem]:
+    """A product is the value of a node's label."""
     row, asked = _row(job), job.spec.accelerator
-    if row and asked.product and row.product_label is None:
-        message = f"nodes have no label that tells the product of type {row.name}"
-        yield forbidden((*HERE, "product"), message, "nodeSelector, with a label of your own")
     for index, product in enumerate(asked.product):
         if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
@@ -232,22 +169,10 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
-def memory_of_devices(job: JobFile, door: str) -> Iterator[Problem]:
-    """Memory is the devices'; the node's own is asked for elsewhere."""
-    asked, path = job.spec.accelerator, (*HERE, "memory")
-    if asked.memory is None:
-        return
-    number = amount(asked.memory)
-    if _row_without_devices(job) or asked.devices == ():
-        yield forbidden(path, "no device is asked for, so none has memory", "the node's own is resources.memory")
-    elif number is not None and 0 < number < LEAST_MEMORY:
-        yield invalid(path, f"{text(asked.memory)} counts bytes, and no device has so few", "a unit: 40Gi, say")
-
-
-def one_machine(job: JobFile, door: str) -> Iterator[Problem]:
+def one_machine(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
-    if door == "docker" and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
+    if platform.exposes and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
         message = "with several nodes on one machine, node k uses the k-th part of its devices"
         yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
 
@@ -256,19 +181,13 @@ RULES: tuple[Rule, ...] = (
     known_type,
     in_a_container,
     no_devices_to_name,
-    only_one_device,
     enough_devices,
     each_device_once,
-    none_of_some,
-    processes_fit,
     equal_shares,
     mask_order,
     mask_without_a_gap,
-    share_is_seen,
     order_is_known,
     resource_is_the_rows,
-    host_allocation,
     product_is_labelled,
-    memory_of_devices,
     one_machine,
 )

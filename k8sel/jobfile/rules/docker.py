@@ -11,9 +11,10 @@ from msgspec import Struct
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.fields import FIELDS
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
-from k8sel.wording import forbidden, required, warning
+from k8sel.wording import bare, forbidden, required, warning
 
 BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
 SECURITY = (*BOTH_SECURITY, "supplementalGroups", "fsGroup", "sysctls")
@@ -27,15 +28,15 @@ IGNORED = {row.path for rows in FIELDS.values() for row in rows.values() if row.
 
 def _only_docker(rule: Rule) -> Rule:
     @wraps(rule)
-    def apart(job: JobFile, door: str) -> Iterator[Problem]:
-        if door == "docker":
-            yield from rule(job, door)
+    def apart(job: JobFile, platform: Platform) -> Iterator[Problem]:
+        if platform.exposes:
+            yield from rule(job, platform)
 
     return apart
 
 
 @_only_docker
-def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
+def exposure_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Refuses chosen devices where the table has no way to expose them in a container."""
     row = ROWS.get(job.spec.accelerator.type)
     if row and row.is_device and job.spec.accelerator.devices and not row.in_docker:
@@ -44,34 +45,18 @@ def exposure_is_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 @_only_docker
-def one_node_of_mpi(job: JobFile, door: str) -> Iterator[Problem]:
-    """Refuses mpirun on several nodes: each needs an sshd and keys, which only the mpi-operator brings."""
-    if job.spec.launcher == "mpirun" and (job.spec.nodes or 1) > 1:
-        message = "mpirun reaches other nodes over ssh, and only the mpi-operator makes the keys for it"
-        yield forbidden(("spec", "nodes"), message, "write nodes: 1 with more processesPerNode, or launcher: torchrun")
-
-
-@_only_docker
-def nodes_share_a_network(job: JobFile, door: str) -> Iterator[Problem]:
-    """Refuses the host's network for several nodes: they would use the same ports of this machine."""
-    if job.spec.host_network and (job.spec.nodes or 1) > 1:
-        message = "several nodes on one machine need a network of their own"
-        yield forbidden(("spec", "hostNetwork"), message, "leave it out, or write nodes: 1")
-
-
-@_only_docker
-def volumes_are_here(job: JobFile, door: str) -> Iterator[Problem]:
+def volumes_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
-            message = f"only a cluster has {source}, and Docker has none"
+            message = f"only a cluster has {bare(source)}, and Docker has none"
             yield forbidden(("spec", "volumes", index, source), message, "hostPath: {path: /data}")
         if isinstance(volume.get("hostPath"), dict) and not isinstance(volume["hostPath"].get("path"), str):
             yield forbidden(("spec", "volumes", index, "hostPath"), "it needs a path", "hostPath: {path: /data}")
 
 
 @_only_docker
-def values_are_here(job: JobFile, door: str) -> Iterator[Problem]:
+def values_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that take their value from a cluster."""
     for index, variable in enumerate(job.spec.env):
         if variable.value_from:
@@ -80,7 +65,7 @@ def values_are_here(job: JobFile, door: str) -> Iterator[Problem]:
 
 
 @_only_docker
-def security_is_whole(job: JobFile, door: str) -> Iterator[Problem]:
+def security_is_whole(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Refuses incomplete profiles and sysctls. On a cluster the API server does."""
     for name, given in _contexts(job):
         apparmor, sysctls = given.get("appArmorProfile"), given.get("sysctls")
@@ -99,7 +84,7 @@ def _contexts(job: JobFile) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 @_only_docker
-def ignored_fields(job: JobFile, door: str) -> Iterator[Problem]:
+def ignored_fields(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Warns of fields that Docker ignores."""
     for path, value in _clusters_own(job):
         if value:
@@ -138,8 +123,6 @@ def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> I
 
 RULES: tuple[Rule, ...] = (
     exposure_is_known,
-    one_node_of_mpi,
-    nodes_share_a_network,
     volumes_are_here,
     values_are_here,
     security_is_whole,

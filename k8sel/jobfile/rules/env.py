@@ -11,15 +11,18 @@ from msgspec import UNSET
 from k8sel.errors import Problem
 from k8sel.facts import accelerators, backends
 from k8sel.facts.backends import VARIABLES
-from k8sel.facts.launchers import MPIS, Mpi
+from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import EnvVar, JobFile
 from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
+# Beginnings of names that an operator writes after the file's own (whole names end in "=").
+LATE = ("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")
 
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
 _LAUNCHER = "the launcher gives each process its own"
@@ -59,7 +62,7 @@ def owner(name: str) -> tuple[str, str] | None:
     return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
 
 
-def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
+def owned_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A variable has one writer."""
     for index, entry in enumerate(job.spec.env):
         why = owner(entry.name)
@@ -69,7 +72,7 @@ def owned_names(job: JobFile, door: str) -> Iterator[Problem]:
             )
 
 
-def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
+def names_of_ccl(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
     fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
     given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
@@ -79,22 +82,26 @@ def names_of_ccl(job: JobFile, door: str) -> Iterator[Problem]:
             yield forbidden(("spec", "env", index, "name"), message, f"ccl.{fields[entry.name]} says it")
 
 
-def names_of_binding(job: JobFile, door: str) -> Iterator[Problem]:
+def names_of_binding(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """mpirun's command line has the last word on what its processes are bound to."""
     spec = job.spec
-    written = _bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "") if spec.launcher == "mpirun" else ()
+    written = (
+        bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "")
+        if LAUNCHERS[spec.launcher].uses_mpi
+        else ()
+    )
     for index, entry in enumerate(spec.env):
         if entry.name in written:
             message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
             yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
 
 
-def _bound_by(mpi: Mpi, binding: str) -> list[str]:
+def bound_by(mpi: Mpi, binding: str) -> list[str]:
     """The variables that mpirun's words for ``binding`` set."""
     return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 
 
-def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
+def each_name_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Kubernetes lets the last one count, and refuses both in a server-side apply."""
     first: dict[str, int] = {}
     for index, entry in enumerate(job.spec.env):
@@ -103,16 +110,16 @@ def each_name_once(job: JobFile, door: str) -> Iterator[Problem]:
             yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
 
 
-def names_for_a_shell(job: JobFile, door: str) -> Iterator[Problem]:
+def names_for_a_shell(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
-    through_a_shell = job.spec.entrypoint.mode == "configMap" or job.spec.launcher == "mpirun"
-    for index, entry in enumerate(job.spec.env if through_a_shell and door != "run" else ()):
-        if not re.fullmatch(_NAME, entry.name):
+    through_a_shell = job.spec.entrypoint.mode == "configMap" or LAUNCHERS[job.spec.launcher].uses_mpi
+    for index, entry in enumerate(job.spec.env if through_a_shell and platform.in_container else ()):
+        if not re.fullmatch(NAME, entry.name):
             message = f"{bare(entry.name)} does not get through /bin/sh to the program"
             yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
 
 
-def one_value(job: JobFile, door: str) -> Iterator[Problem]:
+def one_value(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Either a value, or where it is from."""
     for index, entry in enumerate(job.spec.env):
         given = [entry.value is not UNSET, entry.value_from is not UNSET]
@@ -124,7 +131,7 @@ def one_value(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
 
 
-def one_source(job: JobFile, door: str) -> Iterator[Problem]:
+def one_source(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A variable is read from one place."""
     for index, entry in enumerate(job.spec.env):
         if entry.value_from is UNSET:
@@ -134,11 +141,11 @@ def one_source(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, "it has to be exactly one source", f"one of {', '.join(SOURCES)}")
 
 
-def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
+def references_are_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """What the operator writes comes after the file's own variables, so these cannot refer to it."""
     for index, entry in enumerate(job.spec.env):
         for name in _references(entry):
-            if f"{name}=".startswith(("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")):
+            if f"{name}=".startswith(LATE):
                 message = f"$({name}) stays as it is: the operator writes {name} after the file's own variables"
                 hint = "read it in the program, or in a shell command as $" + name
                 yield invalid(("spec", "env", index, "value"), message, hint)
@@ -146,17 +153,17 @@ def references_are_known(job: JobFile, door: str) -> Iterator[Problem]:
 
 def _references(entry: EnvVar) -> list[str]:
     value = "" if entry.value is UNSET else entry.value
-    return re.findall(_REFERENCE, value.replace("$$", ""))
+    return re.findall(_REFERENCE, value.replace("$$", " "))
 
 
-def no_zero_byte(job: JobFile, door: str) -> Iterator[Problem]:
+def no_zero_byte(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """The kernel ends a variable there."""
     for index, entry in enumerate(job.spec.env):
         if entry.value is not UNSET and "\0" in entry.value:
             yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
 
 
-def overwritten_names(job: JobFile, door: str) -> Iterator[Problem]:
+def overwritten_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """training-operator appends PYTHONUNBUFFERED=1 (pkg/controller.v1/pytorch/envvar.go)."""
     for index, entry in enumerate(job.spec.env):
         if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":

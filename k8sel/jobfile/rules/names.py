@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.launchers import MPIS
 from k8sel.facts.names import LONGEST, launcher, longest
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import forbidden, invalid, quote, warning
 
-ANNOTATIONS_LIMIT = 256 * 1024  # apimachinery's TotalAnnotationSizeLimitB
 # Beginnings of keys that the file does not write, each with the field that does.
 OWNED = {
     "k8sel.dev/": "k8sel writes it",
@@ -25,7 +25,7 @@ OWNED = {
 }
 
 
-def pod_names_fit(job: JobFile, door: str) -> Iterator[Problem]:
+def pod_names_fit(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A pod's name is its host name too: 63 characters, the job's name in front."""
     name = job.metadata.name
     pod = longest(name, job.spec.target, job.spec.nodes or 1)
@@ -34,12 +34,12 @@ def pod_names_fit(job: JobFile, door: str) -> Iterator[Problem]:
         yield invalid(("metadata", "name"), message, f"at most {LONGEST - len(pod) + len(name)} characters")
 
 
-def mpi_takes_the_hosts_names(job: JobFile, door: str) -> Iterator[Problem]:
+def mpi_takes_the_hosts_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Some versions of an MPI keep a host's name up to its first digit in a field of fixed size."""
     mpi, name = job.spec.mpi.implementation, job.metadata.name
     longest_prefix = MPIS[mpi].longest_prefix if mpi else None
     prefix = re.split("[0-9]", launcher(name))[0]
-    if door != "kubernetes" or longest_prefix is None or len(launcher(name)) > LONGEST:
+    if not platform.over_ssh or longest_prefix is None or len(launcher(name)) > LONGEST:
         return
     if len(prefix) > longest_prefix:
         message = f"mpirun of some versions of {mpi} aborts at a host name with {len(prefix)} characters and no digit"
@@ -47,7 +47,7 @@ def mpi_takes_the_hosts_names(job: JobFile, door: str) -> Iterator[Problem]:
         yield warning(("metadata", "name"), message, hint)
 
 
-def no_line_break(job: JobFile, door: str) -> Iterator[Problem]:
+def no_line_break(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A pattern's end lets a last line break through."""
     texts: dict[FieldPath, str | None] = {
         ("metadata", "name"): job.metadata.name,
@@ -59,7 +59,7 @@ def no_line_break(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, "there is a line break at its end", "write it in one line, without |")
 
 
-def label_keys(job: JobFile, door: str) -> Iterator[Problem]:
+def label_keys(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Keys that Kubernetes accepts, and that nobody else writes."""
     yield from _keys(("metadata", "labels"), job.metadata.labels)
     yield from _keys(("metadata", "annotations"), job.metadata.annotations)
@@ -84,7 +84,7 @@ def _key(path: FieldPath, key: str) -> Iterator[Problem]:
         yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
 
 
-def label_values(job: JobFile, door: str) -> Iterator[Problem]:
+def label_values(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Values of labels, and of what becomes one."""
     values: dict[FieldPath, str | None] = {("spec", "scheduling", "queue"): job.spec.scheduling.queue}
     values |= {("metadata", "labels", key): value for key, value in job.metadata.labels.items()}
@@ -94,15 +94,7 @@ def label_values(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, LABEL_RULE)
 
 
-def annotations_fit(job: JobFile, door: str) -> Iterator[Problem]:
-    """All annotations together."""
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in job.metadata.annotations.items())
-    if size > ANNOTATIONS_LIMIT:
-        message = f"together they have {size} bytes, and {ANNOTATIONS_LIMIT} are allowed"
-        yield invalid(("metadata", "annotations"), message, "a ConfigMap and a volume")
-
-
-def object_names(job: JobFile, door: str) -> Iterator[Problem]:
+def object_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Names of other objects."""
     spec = job.spec
     values: dict[FieldPath, str | None] = {
@@ -119,7 +111,7 @@ def object_names(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, SUBDOMAIN_RULE if value else "a secret's name is missing")
 
 
-def pull_secrets(job: JobFile, door: str) -> Iterator[Problem]:
+def pull_secrets(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A pull secret is its name, nothing else."""
     for index, entry in enumerate(job.spec.image_pull_secrets):
         for key in entry.keys() - {"name"}:
@@ -133,7 +125,6 @@ RULES: tuple[Rule, ...] = (
     no_line_break,
     label_keys,
     label_values,
-    annotations_fit,
     object_names,
     pull_secrets,
 )

@@ -8,17 +8,19 @@ from typing import Any
 
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
+from k8sel.facts.launchers import LAUNCHERS
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.quantity import amount, is_whole, text
 from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
 from k8sel.jobfile.spec import JobFile
-from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required
+from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
-def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
+def volumes_are_named(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Each volume has a name of its own."""
     seen: dict[str, int] = {}
     for index, volume in enumerate(job.spec.volumes):
@@ -27,13 +29,13 @@ def volumes_are_named(job: JobFile, door: str) -> Iterator[Problem]:
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
             yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
-        elif not re.fullmatch(_DNS_LABEL, name):
+        elif not re.fullmatch(DNS_LABEL, name):
             yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
         elif seen.setdefault(name, index) != index:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
 
 
-def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
+def volumes_have_a_source(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """A volume is one thing."""
     for index, volume in enumerate(job.spec.volumes):
         sources = sorted(key for key in volume if key != "name")
@@ -46,7 +48,7 @@ def volumes_have_a_source(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, "expected a mapping (key: value)", f"{bare(sources[0])}: {{}} where it has no settings")
 
 
-def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
+def mounts_have_a_volume(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """What is mounted is there."""
     names = [str(volume.get("name")) for volume in job.spec.volumes]
     for index, mount in enumerate(job.spec.volume_mounts):
@@ -58,7 +60,7 @@ def mounts_have_a_volume(job: JobFile, door: str) -> Iterator[Problem]:
             yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
 
 
-def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
+def mounts_have_a_place(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Where it is mounted is free."""
     seen: dict[str, int] = {}
     for index, mount in enumerate(job.spec.volume_mounts):
@@ -69,15 +71,15 @@ def mounts_have_a_place(job: JobFile, door: str) -> Iterator[Problem]:
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
             yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
-        elif seen.setdefault(place, index) != index:
-            yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
         else:
             yield from _reserved(job, path, place)
+            if seen.setdefault(place, index) != index:
+                yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
 
 
 def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
     """Places that k8sel or an operator mounts something at."""
-    mpi = job.spec.launcher == "mpirun"
+    mpi = LAUNCHERS[job.spec.launcher].uses_mpi
     taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "it would hide the whole image"}
     if job.spec.shared_memory is not None:
         taken["/dev/shm"] = "sharedMemory is mounted there"
@@ -89,7 +91,7 @@ def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
             yield forbidden(path, reason, "another mountPath")
 
 
-def resource_names(job: JobFile, door: str) -> Iterator[Problem]:
+def resource_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Resources that Kubernetes has, or that a plugin's domain has."""
     for name in job.spec.resources:
         path = ("spec", "resources", name)
@@ -108,7 +110,7 @@ def _resource_hint(name: str) -> str:
     return "accelerator.count asks for devices" if name.lower() in ("gpu", "gpus", *ROWS) else ""
 
 
-def devices_are_the_accelerators(job: JobFile, door: str) -> Iterator[Problem]:
+def devices_are_the_accelerators(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Devices are asked for in one place."""
     patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
     own = job.spec.accelerator.resource
@@ -118,7 +120,7 @@ def devices_are_the_accelerators(job: JobFile, door: str) -> Iterator[Problem]:
             yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
 
 
-def quantities(job: JobFile, door: str) -> Iterator[Problem]:
+def quantities(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """Amounts that Kubernetes can read."""
     amounts: dict[FieldPath, Any] = {("spec", "resources", name): value for name, value in job.spec.resources.items()}
     if job.spec.shared_memory is not None:
@@ -144,15 +146,12 @@ def _unit_hint(written: str) -> str:
     return f"{match[1]}{letter}{match[3]}"
 
 
-def memory_is_enough(job: JobFile, door: str) -> Iterator[Problem]:
-    """What is in /dev/shm counts as the container's memory."""
-    shared, memory = job.spec.shared_memory, job.spec.resources.get("memory")
-    if shared is None or memory is None:
-        return
-    held, limit = amount(shared), amount(memory)
-    if held is not None and limit is not None and held > limit > 0:
-        message = f"{text(shared)} counts as memory, and resources.memory is {text(memory)}"
-        yield invalid(("spec", "sharedMemory"), message, "more memory, or less sharedMemory")
+def somewhere_to_write(job: JobFile, platform: Platform) -> Iterator[Problem]:
+    """torchrun keeps each process's error file below /tmp."""
+    places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
+    if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
+        path = ("spec", "securityContext", "readOnlyRootFilesystem")
+        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
 
 
 RULES: tuple[Rule, ...] = (
@@ -163,5 +162,5 @@ RULES: tuple[Rule, ...] = (
     resource_names,
     devices_are_the_accelerators,
     quantities,
-    memory_is_enough,
+    somewhere_to_write,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.errors import FieldPath, Problem
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.spec import JobFile
 from k8sel.wording import invalid
@@ -16,7 +17,7 @@ WORDS: dict[type, str] = {
     int: "a whole number",
     bool: "true or false",
 }
-_EACH = "*"  # every item of a list
+EACH = "*"  # every item of a list
 _TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _USER: dict[tuple[str, ...], type] = {
     ("runAsUser",): int,
@@ -33,11 +34,11 @@ _POD: dict[tuple[str, ...], type] = {
     **_USER,
     ("fsGroup",): int,
     ("supplementalGroups",): list,
-    ("supplementalGroups", _EACH): int,
+    ("supplementalGroups", EACH): int,
     ("sysctls",): list,
-    ("sysctls", _EACH): dict,
-    ("sysctls", _EACH, "name"): str,
-    ("sysctls", _EACH, "value"): str,
+    ("sysctls", EACH): dict,
+    ("sysctls", EACH, "name"): str,
+    ("sysctls", EACH, "value"): str,
 }
 _CONTAINER: dict[tuple[str, ...], type] = {
     **_USER,
@@ -46,23 +47,23 @@ _CONTAINER: dict[tuple[str, ...], type] = {
     ("readOnlyRootFilesystem",): bool,
     ("capabilities",): dict,
     ("capabilities", "add"): list,
-    ("capabilities", "add", _EACH): str,
+    ("capabilities", "add", EACH): str,
     ("capabilities", "drop"): list,
-    ("capabilities", "drop", _EACH): str,
+    ("capabilities", "drop", EACH): str,
 }
 _AFFINITY: dict[tuple[str, ...], type] = {
     _TERMS[:1]: dict,
     _TERMS[:2]: dict,
     _TERMS: list,
-    (*_TERMS, _EACH): dict,
-    (*_TERMS, _EACH, "matchExpressions"): list,
+    (*_TERMS, EACH): dict,
+    (*_TERMS, EACH, "matchExpressions"): list,
 }
 
 
 FORMS = {"podSecurityContext": _POD, "securityContext": _CONTAINER, "affinity": _AFFINITY}
 
 
-def known_forms(job: JobFile, door: str) -> Iterator[Problem]:
+def known_forms(job: JobFile, platform: Platform) -> Iterator[Problem]:
     """What k8sel reads is what it takes it for."""
     spec = job.spec
     for field, whole in zip(FORMS, (spec.pod_security_context, spec.security_context, spec.affinity), strict=True):
@@ -80,7 +81,7 @@ def _found(value: object, form: tuple[str, ...]) -> Iterator[tuple[FieldPath, ob
     """Each place in ``value`` that ``form`` means, and what is there."""
     if not form:
         yield (), value
-    elif form[0] == _EACH and isinstance(value, list):
+    elif form[0] == EACH and isinstance(value, list):
         for index, item in enumerate(value):
             yield from _below(index, item, form)
     elif isinstance(value, dict) and form[0] in value:

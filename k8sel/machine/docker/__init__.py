@@ -1,1 +1,1 @@
-"""A plan as containers of this machine. The only importer of docker."""
+"""Runs a plan as containers on this machine. Only this package imports docker."""

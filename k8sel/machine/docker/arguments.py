@@ -1,4 +1,4 @@
-"""A container as the arguments of docker-py's ``create``. Pure: its own types are dicts, so it need not be imported."""
+"""Turns a container into the arguments of docker-py's ``create``. Pure: it needs only dicts, not docker-py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from k8sel.planning.plan import Fragment
 
 
 def arguments(container: Container) -> dict[str, Any]:
-    """``container`` in the client's words."""
+    """The arguments that create ``container``."""
     program, *words = container.command
     return {
         "name": container.name,

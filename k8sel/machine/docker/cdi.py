@@ -1,4 +1,4 @@
-"""The Container Device Interface: which CDI device brings which of this machine's. Reads its specs; needs no daemon."""
+"""Finds the CDI (Container Device Interface) device of each device of this machine. Needs no daemon."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class _Spec(Struct, frozen=True):
 
 
 def names(row: Row, numbers: Sequence[int], nodes: Sequence[str], root: str = "") -> dict[int, str]:
-    """Each of ``numbers``, and the CDI device that brings it; ``nodes``: of all devices, in the order that counts.
+    """The CDI device of each of ``numbers``. ``nodes``: the device nodes, in the order of the numbers.
 
-    Where the table says no names, because they differ by version, a device is the one that brings its node and no
-    other's. ``root``: where a machine is laid out.
+    If the table has no names, because they differ by version, k8sel takes the CDI device that adds this node and no
+    other device's. ``root``: the folder of a test machine.
     """
     kind = str(row.docker_cdi)
     if "{n}" in kind:
@@ -50,7 +50,7 @@ def _bringing(number: int, nodes: Sequence[str], specs: Sequence[_Spec], row: Ro
     if number >= len(nodes):
         raise ContainersError(
             f"k8sel: the job uses {row.name} device {number}, and this machine has {len(nodes)} (counted from 0). "
-            f"Hint: smaller numbers, or {row.docker_needs}"
+            f"Hint: use smaller numbers, or install {row.docker_needs}"
         )
     wanted, others = nodes[number], {*nodes} - {nodes[number]}
     brought = {each.name: {node.path for node in each.container_edits.device_nodes} for each in _devices(specs)}
@@ -67,7 +67,7 @@ def _devices(specs: Sequence[_Spec]) -> Iterator[_Device]:
 
 
 def _specs(kind: str, root: str) -> Iterator[_Spec]:
-    """The machine's specs of ``kind``; one that cannot be read is the daemon's to complain of."""
+    """The machine's specs of ``kind``. Skips a spec that it cannot read: the daemon reports it."""
     files = chain.from_iterable(sorted(Path(root or "/", folder).glob("*.[jy]*")) for folder in FOLDERS)
     for file in files:
         try:

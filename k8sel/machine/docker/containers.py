@@ -1,6 +1,6 @@
-"""`k8sel docker`: a plan as containers of this machine's daemon. The only importer of ``docker``; prints logs, no more.
+"""`k8sel docker`: runs containers by this machine's daemon. Only this module imports ``docker``.
 
-One thread a container copies its output and waits for its end; signals and ends come to the main thread in one queue.
+A thread for each container copies its output and waits for its end. The main thread gets signals and ends by a queue.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 REMOVE_AGAIN_AFTER = (0.2, 0.5, 1, 2, 4)  # seconds
-GRACE_SECONDS = 10  # Docker's own, between SIGTERM and SIGKILL
+GRACE_SECONDS = 10  # between SIGTERM and SIGKILL, as in Docker
 CONNECT_SECONDS = 60
 ANSWER_SECONDS = 300  # for one request: a busy daemon may take a minute to start a container
-PATIENCE = 2  # as many Ctrl-C are the program's; the next is for this process, whatever daemon or reader it waits for
-# A part of the daemon's answer -> the way out; {needs}: what the table says that the device's machine has to have.
+PATIENCE = 2  # this many Ctrl-C go to the program; the next one ends this process
+# A part of the daemon's answer -> the hint. {needs}: the table's requirements for a machine with these devices.
 CAUSES = (
     ('could not select device driver "cdi"', "this daemon knows no CDI: use Docker 25 or newer, or leave --cdi out"),
     ("CDI device injection failed", "the daemon finds no such CDI device: it needs {needs}"),
@@ -59,11 +59,11 @@ CAUSES = (
 
 
 class _Ended(Struct, frozen=True, kw_only=True):
-    """A container that is through; ``status`` is the program's."""
+    """The end of a container; ``status`` is the program's."""
 
     index: int
     status: int
-    trouble: Exception | None = None  # its output or its end could not be had
+    trouble: Exception | None = None  # the error, if its output or its end could not be read
 
 
 # Standard output and error, piece by piece
@@ -72,7 +72,7 @@ _Events = queue.SimpleQueue["_Ended | signal.Signals"]
 
 
 def run(containers: Sequence[Container], network: str | None, *, needs: str = "", pull: str | None, quiet: bool) -> int:
-    """Runs all of them to their end: the first failure's status, or 0. Raises ContainersError."""
+    """Runs all containers to their end. Returns the first failure's exit status, or 0. Raises ContainersError."""
     first = containers[0]
     names = " ".join(each.name for each in containers)
     hints = {"needs": needs, "name": first.name, "names": names, "network": network or ""}
@@ -102,7 +102,7 @@ def _connect() -> DockerClient:
     except (DockerException, RequestException) as error:
         raise ContainersError(
             f"k8sel: no Docker daemon answers: {_system(error) or _brief(error)}. "
-            "Is it running, and may this user use it? DOCKER_HOST says where it is, if not at /var/run/docker.sock."
+            "Is it running, and may this user use it? Set DOCKER_HOST if it is not at /var/run/docker.sock."
         ) from None
     return client
 
@@ -126,25 +126,24 @@ def _has(client: DockerClient, image: str) -> bool:
 
 
 def _check_user(client: DockerClient, container: Container) -> None:
-    """As the kubelet: kubernetes/kubernetes pkg/kubelet/kuberuntime/security_context_others.go, verifyRunAsNonRoot."""
+    """Refuses an image whose user may be root under runAsNonRoot, as the kubelet does.
+
+    kubernetes/kubernetes pkg/kubelet/kuberuntime/security_context_others.go, verifyRunAsNonRoot.
+    """
     if not container.not_root:
         return
     user = ((client.images.get(container.image).attrs["Config"] or {}).get("User") or "root").partition(":")[0]
     if user.isdecimal() and int(user) != 0:
         return
-    why = (
-        "runs as root"
-        if user in ("root", "0")
-        else f"names its user, {user}, and only a number is known not to be root"
-    )
+    why = "runs as root" if user in ("root", "0") else f"has a user without a number, {user}, which may be root"
     raise ContainersError(
         f"k8sel: image {container.image} {why}, and runAsNonRoot forbids that. "
-        "Hint: podSecurityContext: {runAsUser: 1000}, say, or an image with USER 1000"
+        "Hint: set podSecurityContext: {runAsUser: 1000}, for example, or use an image with USER 1000"
     )
 
 
 def _start(client: DockerClient, container: Container, left: contextlib.ExitStack, quiet: bool) -> tuple[Made, _Output]:
-    """A container that runs, to be removed with ``left``, and all that it says."""
+    """Starts a container. Returns it with its output stream; ``left`` removes it later."""
     made = client.containers.create(**arguments(container))
     left.callback(_remove, functools.partial(made.remove, force=True, v=True), f"docker rm -f {container.name}")
     output = made.attach(stream=True, stdout=True, stderr=True, logs=True, demux=True)
@@ -156,20 +155,20 @@ def _start(client: DockerClient, container: Container, left: contextlib.ExitStac
             raise
         limits = " and ".join(name for name, _ in container.ulimits)
         if not quiet:
-            print(f"k8sel: this daemon may not raise {limits} (is it rootless?): going on without", file=sys.stderr)
+            print(f"k8sel: this daemon may not raise {limits} (is it rootless?): left out", file=sys.stderr)
         made.remove(force=True, v=True)
         return _start(client, replace(container, ulimits=()), left, quiet)
     return made, output
 
 
 def _hang_up(output: _Output) -> None:
-    """Before the container is removed: a daemon that cannot deliver its output does not see it end."""
+    """Closes the output before the container's removal: a daemon with undelivered output does not see the end."""
     with contextlib.suppress(OSError, DockerException):
         output.close()
 
 
 def _follow(container: Made, output: _Output, prefix: bytes, index: int, events: _Events) -> None:
-    """Its output, and at last its end, come from a thread."""
+    """Copies a container's output and reports its end, in a thread."""
 
     def follow() -> None:
         try:
@@ -183,18 +182,18 @@ def _follow(container: Made, output: _Output, prefix: bytes, index: int, events:
 
 @contextlib.contextmanager
 def _signals(events: _Events) -> Iterator[None]:
-    """They are the program's from here on."""
-    heard = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]  # nohup stays nohup
+    """Sends this process's signals to the queue, from where they go to the program."""
+    active = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]  # nohup stays nohup
     interrupts = 0
 
-    def hear(number: int, frame: object) -> None:
+    def receive(number: int, frame: object) -> None:
         nonlocal interrupts
         interrupts += number == signal.SIGINT
         if number == signal.SIGINT and interrupts > PATIENCE:
             raise KeyboardInterrupt
         events.put(signal.Signals(number))
 
-    before = {number: signal.signal(number, hear) for number in heard}
+    before = {number: signal.signal(number, receive) for number in active}
     try:
         yield
     finally:
@@ -224,7 +223,7 @@ def _forward(number: signal.Signals, containers: list[Made]) -> None:
 
 
 def _stop(containers: list[Made]) -> None:
-    """All at once: they wait for each other."""
+    """Stops all containers at once: their programs wait for each other."""
     threads = [
         threading.Thread(target=_gone, args=(functools.partial(each.stop, timeout=GRACE_SECONDS),))
         for each in containers
@@ -236,33 +235,33 @@ def _stop(containers: list[Made]) -> None:
 
 
 def _remove(remove: Callable[[], object], by_hand: str) -> None:
-    """Removes it, whatever it does. A daemon may refuse while it is still busy with a container's end."""
-    said = ""
+    """Removes a container or network. Tries again: a daemon may refuse while it ends a container."""
+    reason = ""
     for pause in REMOVE_AGAIN_AFTER:
         try:
             remove()
         except NotFound:
             return
         except (Timeout, KeyboardInterrupt) as error:
-            said = _brief(error) or "interrupted"
+            reason = _brief(error) or "interrupted"
             break
         except (APIError, RequestException) as error:
-            said = _brief(error)
+            reason = _brief(error)
             time.sleep(pause)
         else:
             return
-    print(f"k8sel: a part of the job may be left ({said}): {by_hand}", file=sys.stderr)
+    print(f"k8sel: a part of the job may be left ({reason}): {by_hand}", file=sys.stderr)
 
 
 def _gone(act: Callable[[], object]) -> None:
-    """Does it, unless what it is done to is gone or has ended already."""
+    """Calls ``act``; ignores the error for a container that has ended or is removed."""
     with contextlib.suppress(NotFound, APIError, RequestException):
         act()
 
 
 @contextlib.contextmanager
 def _explained(hints: dict[str, str]) -> Iterator[None]:
-    """The daemon's refusals as ContainersErrors, with the way out where it is known."""
+    """Turns the daemon's errors into ContainersErrors, with a hint where one is known."""
     try:
         yield
     except Timeout:
@@ -271,15 +270,15 @@ def _explained(hints: dict[str, str]) -> Iterator[None]:
             "Hint: `docker ps -a` shows what it may have started meanwhile; docker rm -f {name}".format(**hints)
         ) from None
     except DockerException as error:
-        said = _brief(error)
-        way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in said.lower()), "")
-        raise ContainersError(f"k8sel: the Docker daemon refused: {said.rstrip('.')}.{way}") from None
+        answer = _brief(error)
+        way = next((f" Hint: {way.format(**hints)}" for part, way in CAUSES if part.lower() in answer.lower()), "")
+        raise ContainersError(f"k8sel: the Docker daemon refused: {answer.rstrip('.')}.{way}") from None
     except (RequestException, SocketError) as error:
         raise ContainersError(f"k8sel: the Docker daemon went away: {_brief(error)}. Hint: see its log") from None
 
 
 def _system(error: BaseException | None) -> str:
-    """The operating system's words behind a client's error: ``Permission denied``; empty where it said none."""
+    """The operating system's error behind a client's error, such as ``Permission denied``; empty if there is none."""
     while error:
         if isinstance(error, OSError) and error.strerror:
             return error.strerror

@@ -1,4 +1,4 @@
-"""A node of a JobPlan as the arguments of one container of Docker's. Pure; knows neither the daemon nor its client."""
+"""Turns a node of a JobPlan into one Docker container. Pure: it knows neither the daemon nor its client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from k8sel.planning.launch import FOLDER
 from k8sel.planning.plan import Fragment, JobPlan, Node
 
 MASTER_PORT = "23456"  # the training-operator's own default for a PyTorchJob
-CAPABILITY = "gpu"  # that any driver of a device request has; `docker run --gpus` asks for it
+CAPABILITY = "gpu"  # every driver of a device request has it; `docker run --gpus` asks for it
 MEBIBYTE = 2**20
 UNLIMITED = -1
-# What NVIDIA's own images ask for, and collective libraries of other vendors need as well: memory that they pin.
+# NVIDIA's images ask for these limits. Collective libraries of other vendors need them too: they pin memory.
 ULIMITS = (("memlock", UNLIMITED), ("stack", 64 * MEBIBYTE))
 CDI = "cdi"  # the driver of requests for CDI devices: moby/moby daemon/cdi.go
 APPARMOR = {"Unconfined": "apparmor=unconfined", "Localhost": "apparmor={localhostProfile}"}
@@ -34,18 +34,18 @@ class Mount(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """What has to be known of the machine."""
+    """The facts about this machine that the emitter needs."""
 
-    entrypoint: str | None  # the folder with the entrypoint; None: it is built in
-    nodes: Mapping[str, tuple[str, ...]]  # the table's pattern -> this machine's device nodes, in the order that counts
+    entrypoint: str | None  # the folder with the entrypoint; None: the image has it built in
+    nodes: Mapping[str, tuple[str, ...]]  # the table's pattern -> this machine's device nodes, in the order of numbers
     groups: Mapping[str, int]  # device node -> the group that may use it
-    order: tuple[int, ...] = ()  # the vendor's number of each device, in the order that counts; (): the same
-    cdi: Mapping[int, str] | None = None  # device -> the name of the CDI device that brings it; None: not by CDI
-    root: str = ""  # the folder below which the nodes are, in tests
+    order: tuple[int, ...] = ()  # the vendor's number of each device, by k8sel's number; (): the same
+    cdi: Mapping[int, str] | None = None  # device -> the name of its CDI device; None: not by CDI
+    root: str = ""  # the folder of a test machine's device nodes
 
 
 class _Exposure(Struct, frozen=True, kw_only=True):
-    """How chosen devices enter a container."""
+    """The way in which chosen devices enter a container."""
 
     driver: str | None = None
     device_ids: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class _Exposure(Struct, frozen=True, kw_only=True):
 
 
 class Container(Struct, frozen=True, kw_only=True):
-    """One container, decided; the words are Docker's."""
+    """One container with all its settings, by Docker's names."""
 
-    name: str  # the node's, and its host name
+    name: str  # the node's name and host name
     image: str
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -69,7 +69,7 @@ class Container(Struct, frozen=True, kw_only=True):
     ulimits: tuple[tuple[str, int], ...]
     mounts: tuple[Mount, ...]
     user: str | None
-    not_root: bool  # the image's own user, if it is to be that, must be another
+    not_root: bool  # the image's own user must not be root
     group_add: tuple[str, ...]
     workdir: str | None
     network: str | None  # None: Docker's own default
@@ -86,7 +86,7 @@ class Container(Struct, frozen=True, kw_only=True):
 
 
 def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
-    """The container of ``node``."""
+    """Makes the container of ``node``."""
     numbers = exposed(plan, node)
     nodes = _device_nodes(row, numbers, host)
     way = _exposure(row, numbers, nodes, host)
@@ -111,7 +111,7 @@ def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
         group_add=_groups(security, nodes, host),
         workdir=plan.container.get("workingDir"),
         network=_network(plan),
-        init=True,  # or a program without a handler for SIGTERM, as process 1, would never get one
+        init=True,  # process 1 gets no SIGTERM without a handler for it
         labels=plan.labels,
         cap_add=_each_once(security.get("capabilities", {}).get("add", ()), row.docker_cap_add if numbers else ()),
         cap_drop=tuple(security.get("capabilities", {}).get("drop", ())),
@@ -125,12 +125,12 @@ def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
 
 
 def exposed(plan: JobPlan, node: Node) -> tuple[int, ...]:
-    """The host's numbers of the node's devices: those of several nodes on one machine lie behind each other."""
+    """The host's numbers of the node's devices. Nodes on one machine use consecutive blocks of numbers."""
     return tuple(number + node.node_rank * plan.devices.count for number in plan.devices.exposed)
 
 
 def own_network(plan: JobPlan) -> str | None:
-    """The network that the job's nodes share, to be made and removed with it; one node needs none."""
+    """The name of the job's own network, which lives as long as the job; None for one node."""
     return f"{plan.name}-k8sel" if len(plan.nodes) > 1 else None
 
 
@@ -139,7 +139,7 @@ def _network(plan: JobPlan) -> str | None:
 
 
 def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: Host) -> _Exposure:
-    """By CDI where that is wanted, else as the row says."""
+    """Exposes devices by CDI if the host asks for it, else by the row's way."""
     if not numbers:
         return _Exposure()
     if host.cdi is not None:
@@ -152,23 +152,23 @@ def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: 
 
 
 def _vendors_own(numbers: Iterable[int], host: Host) -> Iterable[int]:
-    """The runtime's numbers; one that the machine does not have keeps its own, for the entrypoint to miss."""
+    """The runtime's numbers. A missing device keeps its number, so that the entrypoint reports it."""
     return (host.order[number] if number < len(host.order) else number for number in numbers)
 
 
 def _env(plan: JobPlan, row: Row, node: Node, way: _Exposure) -> dict[str, str]:
-    """The variables of a node; the group's are those that the operator would have given."""
+    """The variables of a node, with the group's variables that an operator would set."""
     expectation = {VARIABLE: plan.expectation.to_json()} if plan.entrypoint_mode != "none" else {}
     values = {**env.resolve(plan.env), **_group(plan, node), **expectation}
-    if plan.devices.exposed:  # the way writes the variable itself, or nothing reads it
+    if plan.devices.exposed:  # `way` sets the variable itself, or nothing reads it
         values.pop(row.exposure_env or "", None)
         values |= {**row.docker_env, **way.env}
     return values
 
 
 def _group(plan: JobPlan, node: Node) -> dict[str, str]:
-    """As in the training-operator's pkg/controller.v1/pytorch/envvar.go; mpirun makes its own group."""
-    if plan.launcher == "mpirun":
+    """The group's variables, as in training-operator's pkg/controller.v1/pytorch/envvar.go; none for mpirun."""
+    if plan.mpi:
         return {}
     first = plan.nodes[0].name if len(plan.nodes) > 1 else "127.0.0.1"
     return {
@@ -186,7 +186,7 @@ def _group(plan: JobPlan, node: Node) -> dict[str, str]:
 
 
 def _word(word: str, variables: Mapping[str, str]) -> str:
-    """Kubernetes fills a reference in; Docker does not."""
+    """Resolves a reference such as $(NAME): Kubernetes does it, Docker does not."""
     return env.filled(word, variables) if isinstance(word, env.Reference) else word
 
 
@@ -197,7 +197,7 @@ def _device_nodes(row: Row, numbers: Iterable[int], host: Host) -> tuple[str, ..
 
 
 def _matching(pattern: str, numbers: tuple[int, ...], host: Host) -> Iterable[str]:
-    """The nodes of these devices; one that the machine does not have keeps its number, for the message."""
+    """The device nodes of these numbers. A missing device keeps its number, for the message."""
     if "{n}" in pattern:
         return [pattern.format(n=number) for number in numbers]
     if "*" not in pattern:
@@ -218,7 +218,7 @@ def _mount(path: str, mount: Fragment) -> Mount:
 
 
 def _user(security: Fragment) -> str | None:
-    """User and group, as numbers; the image's own where the file names none."""
+    """User and group as numbers; None, the image's own user, if the file sets none."""
     user, group = security.get("runAsUser"), security.get("runAsGroup")
     if user is None:
         return None
@@ -226,9 +226,9 @@ def _user(security: Fragment) -> str | None:
 
 
 def _groups(security: Fragment, nodes: Iterable[str], host: Host) -> tuple[str, ...]:
-    """The file's, and those that the nodes belong to: a program that is not root's opens them as their group.
+    """The file's groups and the groups of the device nodes, so that a program that is not root can open them.
 
-    Of an fsGroup no more is left than that: a folder of the host's keeps its owner on Kubernetes, too.
+    An fsGroup becomes only a group: on Kubernetes too, a host folder keeps its owner.
     """
     own = [security["fsGroup"]] if "fsGroup" in security else []
     needed = (host.groups[node] for node in nodes if node in host.groups)
@@ -236,7 +236,7 @@ def _groups(security: Fragment, nodes: Iterable[str], host: Host) -> tuple[str, 
 
 
 def _security_options(security: Fragment) -> Iterator[str]:
-    """What a container runtime's own profile means for a pod is Docker's default, and not said."""
+    """Docker's security options. RuntimeDefault profiles are Docker's default, so they need no option."""
     seccomp, apparmor = security.get("seccompProfile", {}), security.get("appArmorProfile", {})
     if security.get("allowPrivilegeEscalation") is False:
         yield "no-new-privileges"

@@ -1,4 +1,4 @@
-"""A container as a command line to paste. Pure."""
+"""Turns containers into command lines to paste. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from k8sel.machine.docker.emit import CDI, Container, Mount
 
 
 def lines(containers: Sequence[Container], network: str | None) -> str:
-    """What starts all of them, and ends when they have."""
+    """The shell lines that start all containers and wait for their end."""
     if network is None:
         return "\n".join(line(container) for container in containers)
     started = [f"{line(container)} &" for container in containers]
@@ -20,7 +20,7 @@ def lines(containers: Sequence[Container], network: str | None) -> str:
 
 
 def line(container: Container) -> str:
-    """`docker run ...`, equal to ``container``."""
+    """The `docker run` line of ``container``."""
     program, *arguments = container.command
     return shlex.join(
         ["docker", "run", "--rm", *_options(container), "--entrypoint", program, container.image, *arguments]
@@ -70,7 +70,7 @@ def _mount(mount: Mount) -> str:
 
 
 def _csv(fields: Iterable[str]) -> str:
-    """Docker reads such values as a line of CSV."""
+    """Quotes a value that Docker reads as a line of CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(fields)
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""What a program in a container says, copied to this process's own output as it comes. Knows no daemon."""
+"""Copies the output of a program in a container to this process's output. Knows no daemon."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import select
 from collections.abc import Callable, Iterable
 
-Piece = tuple["bytes | None", "bytes | None"]  # of its output, and of its complaints
+Piece = tuple["bytes | None", "bytes | None"]  # of standard output and of standard error
 OUT, ERR = 1, 2
 
 
 def copy(pieces: Iterable[Piece], prefix: bytes) -> None:
-    """All of ``pieces``; with a prefix in whole lines, so that those of several nodes do not mix."""
+    """Copies all ``pieces``. With a prefix it writes whole lines, so that the nodes' lines do not mix."""
     out, err = _writer(OUT, prefix), _writer(ERR, prefix)
-    for said, complained in pieces:
-        out(said or b"")
-        err(complained or b"")
+    for printed, errors in pieces:
+        out(printed or b"")
+        err(errors or b"")
     out(b"", True)
     err(b"", True)
 
@@ -35,9 +35,9 @@ def _writer(descriptor: int, prefix: bytes) -> Callable[..., None]:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Past Python's buffers: a reader that does not read must not keep this process from its end by their lock."""
+    """Writes without Python's buffers: their lock could block this process's end when a reader does not read."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
-        except BlockingIOError:  # a terminal or pipe that another program has set so
+        except BlockingIOError:  # another program made this terminal or pipe non-blocking
             select.select([], [descriptor], [])

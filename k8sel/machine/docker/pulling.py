@@ -1,4 +1,4 @@
-"""Gets an image that is not here yet, and says how far it is. Knows no client: it is handed its way to pull."""
+"""Pulls a missing image and shows the progress. Knows no client: the caller passes the function that pulls."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from k8sel.errors import ContainersError
 
-Pull = Callable[..., Iterable[dict[str, Any]]]  # docker's own: (repository, tag=...), what the daemon says meanwhile
+Pull = Callable[..., Iterable[dict[str, Any]]]  # docker's own: (repository, tag=...) -> the daemon's messages
 
 
 def image(pull: Pull, name: str, policy: str | None, *, here: bool, quiet: bool) -> None:
-    """``name`` is here afterwards; ``policy`` as in Kubernetes, IfNotPresent if not given."""
+    """Makes sure that image ``name`` is on this machine. ``policy`` as in Kubernetes; default: IfNotPresent."""
     if policy == "Never" and not here:
         raise ContainersError(f"k8sel: image {name} is not here, and imagePullPolicy: Never forbids to pull it")
     if policy == "Never" or (here and policy != "Always"):
@@ -20,15 +20,15 @@ def image(pull: Pull, name: str, policy: str | None, *, here: bool, quiet: bool)
     if not quiet:
         print(f"k8sel: pulling {name}", file=sys.stderr)
     repository, tag = _split(name)
-    said = pull(repository, tag=tag)
-    shown = _bar(said, name) if sys.stderr.isatty() and not quiet else said
+    messages = pull(repository, tag=tag)
+    shown = _bar(messages, name) if sys.stderr.isatty() and not quiet else messages
     for message in shown:
         if "error" in message:
             raise ContainersError(f"k8sel: image {name} cannot be pulled: {message['error']}")
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Repository, and tag or digest: a colon before the last slash is a registry's port."""
+    """The repository, and the tag or digest. A colon before the last slash belongs to a registry's port."""
     repository, at, digest = name.partition("@")
     if at:
         return repository, digest
@@ -36,8 +36,8 @@ def _split(name: str) -> tuple[str, str]:
     return (head, tag) if colon and "/" not in tag else (name, "latest")
 
 
-def _bar(said: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    """Bytes of all layers, as far as the daemon has told of them."""
+def _bar(messages: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
+    """Shows the bytes of all layers that the daemon has reported so far; passes the messages on."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -45,7 +45,7 @@ def _bar(said: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
     layers: dict[str, tuple[int, int]] = {}
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=None)
-        for message in said:
+        for message in messages:
             detail = message.get("progressDetail") or {}
             if message.get("status") == "Downloading" and "total" in detail:
                 layers[message["id"]] = detail["current"], detail["total"]

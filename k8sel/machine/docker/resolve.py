@@ -1,4 +1,4 @@
-"""A plan as containers for this machine: looks here for what the emitter has to know. Needs no daemon."""
+"""Turns a plan into containers for this machine: it collects the emitter's facts here. Needs no daemon."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from k8sel.planning.plan import JobPlan
 
 
 def containers(plan: JobPlan, *, by_cdi: bool = False) -> tuple[emit.Container, ...]:
-    """One for each node of ``plan``; ``by_cdi``: their devices are CDI devices, whatever else Docker could do."""
+    """The container of each node of ``plan``. ``by_cdi``: expose devices by CDI instead of the row's own way."""
     row = accelerators.by_name(plan.devices.type)
     host = _host(row, plan, by_cdi=by_cdi or row.cdi_alone)
     return tuple(emit.emit(plan, row, node, host) for node in plan.nodes)
 
 
 def needs(plan: JobPlan, *, by_cdi: bool = False) -> str:
-    """What a machine lacks that cannot expose the plan's devices."""
+    """The requirements of a machine that exposes the plan's devices, for a hint."""
     row = accelerators.by_name(plan.devices.type)
     if by_cdi or row.cdi_alone:
         return f"{row.docker_cdi_needs}; Docker 25 or newer"
@@ -47,7 +47,7 @@ def _host(row: accelerators.Row, plan: JobPlan, *, by_cdi: bool) -> emit.Host:
 
 
 def _own_nodes(row: accelerators.Row, root: str) -> tuple[str, ...]:
-    """The node of each device in the order that the entrypoint counts, where a runtime counts in another."""
+    """The device nodes in the entrypoint's order, if a runtime counts in another order; else ()."""
     if not row.docker_runtime:
         return ()
     found = discovery.find(row.discovery, machine.under(root)).devices
@@ -61,9 +61,9 @@ def _number(node: str) -> int:
 def _cdi(row: accelerators.Row, plan: JobPlan, nodes: list[str], root: str) -> dict[int, str]:
     if not row.docker_cdi:
         raise ContainersError(
-            f"k8sel: which CDI devices are of type {row.name} is not in the table. Hint: leave --cdi out"
+            f"k8sel: the table has no CDI device of type {row.name}. Hint: leave --cdi out"
             if row.is_device
-            else f"k8sel: type {row.name} has no devices, so --cdi says nothing. Hint: leave it out"
+            else f"k8sel: type {row.name} has no devices, so --cdi has no effect. Hint: leave --cdi out"
         )
     wanted = sorted({number for node in plan.nodes for number in emit.exposed(plan, node)})
     return cdi.names(row, wanted, nodes, root)
@@ -74,5 +74,5 @@ def _entrypoint() -> str:
         return str(files.folder())
     except OSError as error:
         raise ContainersError(
-            f"k8sel: the entrypoint cannot be laid down for the container: {error}. XDG_CACHE_HOME names another place."
+            f"k8sel: cannot write the entrypoint for the container: {error}. Set XDG_CACHE_HOME to another folder."
         ) from None

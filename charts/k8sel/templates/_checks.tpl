@@ -1,0 +1,254 @@
+{{/*
+What is wrong in a job whose form is right: form is for values.schema.json, which Helm checks before. All problems at
+once, as path: kind: message. Hint: hint, in the words of `k8sel validate`. Fields that contradict each other are rows
+(_conflicts.tpl); here is what has to be counted or compared (k8sel/jobfile/rules/). The nearest right word, a command line as a
+list and the warnings are left to Python.
+
+Each takes plan, spec, asked (the accelerator), row (its own in the table), words (facts.refusals) and found, the list
+that grows.
+*/}}
+{{- define "k8sel.checks" -}}
+{{- $found := dict "lines" list -}}
+{{- $about := dict "plan" . "spec" .spec "asked" .spec.accelerator "row" .row "words" .facts.refusals "found" $found -}}
+{{- include "k8sel.conflicts" (dict "plan" . "view" (include "k8sel.view" . | mustFromJson) "found" $found) -}}
+{{- range tuple "devices" "masks" "command" "names" "env" "mounts" "amounts" "workers" -}}
+{{- include (printf "k8sel.checks.%s" .) $about -}}
+{{- end -}}
+{{- with $found.lines }}{{ uniq . | join "\n" | printf "\n%s" | fail }}{{ end -}}
+{{- end -}}
+
+{{/* Adds a problem. Takes found, then path, kind, message and hint. */}}
+{{- define "k8sel.refuse" -}}
+{{- $line := printf "%s: %s: %s." (index . 1) (index . 2) (index . 3) -}}
+{{- with index . 4 }}{{ $line = printf "%s Hint: %s" $line . }}{{ end -}}
+{{- $found := index . 0 -}}
+{{- $_ := set $found "lines" (append $found.lines $line) -}}
+{{- end -}}
+
+{{/* A problem for each name that is not the first of its kind. Takes found, a path with %d for the place, names and hint. */}}
+{{- define "k8sel.eachOnce" -}}
+{{- $found := index . 0 -}}
+{{- $path := index . 1 -}}
+{{- $of := regexFind `[a-zA-Z]+\[` $path -}}
+{{- $hint := index . 3 -}}
+{{- $first := dict -}}
+{{- range $index, $name := index . 2 -}}
+{{- if hasKey $first $name -}}
+{{- $message := printf "%s is %s%d] already" $name $of (get $first $name) -}}
+{{- include "k8sel.refuse" (list $found (printf $path $index) "duplicate" $message $hint) -}}
+{{- else -}}
+{{- $_ := set $first $name $index -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A text in quotes, short enough for one line. */}}
+{{- define "k8sel.quoted" -}}
+{{- gt (len .) 60 | ternary (regexFind `(?s)^.{0,57}` . | printf "%s...") . | toRawJson -}}
+{{- end -}}
+
+{{/* The same without quotes, where it is a short plain word. */}}
+{{- define "k8sel.bare" -}}
+{{- if regexMatch `^[ -~]{1,60}$` . }}{{ . }}{{ else }}{{ include "k8sel.quoted" . }}{{ end -}}
+{{- end -}}
+
+{{/* Numbers as in a file: [2, 0]. */}}
+{{- define "k8sel.numbers" -}}
+{{- printf "[%s]" (include "k8sel.commas" . | replace "," ", ") -}}
+{{- end -}}
+
+{{/* Each named device is one of those asked for, and the processes have equal shares of them. */}}
+{{- define "k8sel.checks.devices" -}}
+{{- $found := .found -}}
+{{- $devices := .asked.devices -}}
+{{- $count := int .asked.count -}}
+{{- $number := len $devices -}}
+{{- $processes := int .spec.processesPerNode -}}
+{{- $top := -1 -}}
+{{- range $devices }}{{ $top = max $top (int .) }}{{ end -}}
+{{- range $index, $device := $devices -}}
+{{- if and (eq (int $device) (int $top)) (le $count $top) -}}
+{{- $hint := printf "count: %d" (add1 $top) -}}
+{{- if le $number $count -}}
+{{- $exposed := include "k8sel.ascending" $devices | mustFromJson -}}
+{{- $ranks := include "k8sel.positions" (list $exposed $devices) | mustFromJson -}}
+{{- $hint = printf "%s, or devices: %s" $hint (include "k8sel.numbers" $ranks) -}}
+{{- end -}}
+{{- $message := printf "device %d needs count > %d, and count is %d" $top $top $count -}}
+{{- include "k8sel.refuse" (list $found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .asked.isolation "process") (gt $number $processes) (mod $number $processes) -}}
+{{- $possible := list -}}
+{{- range untilStep 1 (int (add1 $number)) 1 }}{{ if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end }}{{ end -}}
+{{- $message := printf "%d devices do not go into equal shares for %d processes" $number $processes -}}
+{{- include "k8sel.refuse" (list $found "spec.processesPerNode" "invalid" $message (printf "one of %s" (join ", " $possible))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the processes see of them, where a mask is a set or one range. */}}
+{{- define "k8sel.checks.masks" -}}
+{{- $process := eq .asked.isolation "process" -}}
+{{- $number := len .asked.devices -}}
+{{- $size := $process | ternary (div $number (int .spec.processesPerNode)) $number | max 1 | int -}}
+{{- $sorted := include "k8sel.ascending" .asked.devices | mustFromJson | include "k8sel.numbers" -}}
+{{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
+{{- $ordered := true -}}
+{{- $whole := true -}}
+{{- range $share := chunk $size .asked.devices -}}
+{{- $ascending := include "k8sel.ascending" $share | mustFromJson -}}
+{{- if ne (toJson $ascending) (toJson $share) }}{{ $ordered = false }}{{ end -}}
+{{- if ge (sub (last $ascending | int) (first $ascending | int)) (len $share | int64) }}{{ $whole = false }}{{ end -}}
+{{- end -}}
+{{- if and .row.maskEnv (not (or .row.maskOrdered $ordered)) -}}
+{{- $message := printf "%s cannot order devices: the processes would see %s" .row.maskEnv $sorted -}}
+{{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices: %s%s" $sorted $other)) -}}
+{{- end -}}
+{{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .asked.allocation "host") -}}
+{{- $message := printf "%s is one range: devices %s leave a gap in it" .row.maskEnv $sorted -}}
+{{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices that lie side by side%s" $other)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* No launcher within the launcher. */}}
+{{- define "k8sel.checks.command" -}}
+{{- $words := .words -}}
+{{- $command := .spec.command -}}
+{{- $program := first $command | base -}}
+{{- $starters := list -}}
+{{- if has $program $words.starters }}{{ $starters = list 0 $program }}{{ end -}}
+{{- range $index, $word := rest $command -}}
+{{- $before := index $command $index -}}
+{{- if $starters -}}
+{{- else if and (eq $before "-m") (has $word $words.modules) (hasPrefix "python" $program) -}}
+{{- $starters = list (add1 $index) $word -}}
+{{- else if and (has $before (list "-c" "-lc" "-ec")) (has $program (list "sh" "bash")) (regexMatch $words.inShell $word) -}}
+{{- $starters = list (add1 $index) (regexReplaceAll (printf "(?s)^.*?%s.*$" $words.inShell) $word "${1}") -}}
+{{- end -}}
+{{- end -}}
+{{- if $starters -}}
+{{- $message := printf "the launcher is put around the command, and %s is in it already" (last $starters) -}}
+{{- $hint := "write what runs on one device, for example [python, train.py]; spec.launcher says the rest" -}}
+{{- include "k8sel.refuse" (list .found (printf "spec.command[%d]" (first $starters)) "forbidden" $message $hint) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The job's name, which may be the release's, and the longest pod's. */}}
+{{- define "k8sel.checks.names" -}}
+{{- $name := .plan.name -}}
+{{- if not (and (le (len $name) 63) (regexMatch .words.name $name)) -}}
+{{- $message := printf "%s: lower-case letters, digits and '-'; starts with a letter, ends with a letter or digit" (include "k8sel.quoted" $name) -}}
+{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message "metadata.name stands over the release's name") -}}
+{{- end -}}
+{{- $longest := printf "%s-%s" $name (.plan.launcher.usesMpi | ternary "launcher" "master-0") -}}
+{{- $workers := sub (int .spec.nodes) (.plan.launcher.usesMpi | ternary 0 1) -}}
+{{- $worker := printf "%s-worker-%d" $name (sub $workers 1) -}}
+{{- if and $workers (gt (len $worker) (len $longest)) }}{{ $longest = $worker }}{{ end -}}
+{{- if gt (len $longest) 63 -}}
+{{- $message := printf "the pod's name %s would have %d characters, and 63 are allowed" $longest (len $longest) -}}
+{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message (printf "at most %d characters" (sub (add 63 (len $name)) (len $longest)))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Each variable once, and none that a field of ccl, or what mpirun binds to, writes. */}}
+{{- define "k8sel.checks.env" -}}
+{{- $found := .found -}}
+{{- $spec := .spec -}}
+{{- $fields := dict -}}
+{{- if include "k8sel.usesOneccl" .plan -}}
+{{- $variables := .plan.facts.backends.variables -}}
+{{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
+{{- end -}}
+{{- $bound := dig (default "" $spec.mpi.implementation) (default "" $spec.mpi.binding) list .words.bound -}}
+{{- $names := list -}}
+{{- range $index, $entry := $spec.env -}}
+{{- $names = append $names (include "k8sel.bare" $entry.name) -}}
+{{- $path := printf "spec.env[%d].name" $index -}}
+{{- $written := printf "%s is not for the job file: k8sel writes it for" $entry.name -}}
+{{- with get $fields $entry.name -}}
+{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "%s backend %s" $written $spec.backend) (printf "ccl.%s says it" .)) -}}
+{{- end -}}
+{{- if has $entry.name $bound -}}
+{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "%s mpi.binding %s" $written $spec.mpi.binding) "mpi.binding says it") -}}
+{{- end -}}
+{{- end -}}
+{{- include "k8sel.eachOnce" (list $found "spec.env[%d].name" $names "keep one of the two") -}}
+{{- end -}}
+
+{{/* Each volume once, and each mount of one of them, at a place that is free. */}}
+{{- define "k8sel.checks.mounts" -}}
+{{- $found := .found -}}
+{{- $names := list -}}
+{{- range .spec.volumes }}{{ $names = append $names .name }}{{ end -}}
+{{- include "k8sel.eachOnce" (list $found "spec.volumes[%d].name" $names "another name") -}}
+{{- $taken := dict -}}
+{{- if hasKey .spec "sharedMemory" }}{{ $_ := set $taken "/dev/shm" "sharedMemory is mounted there" }}{{ end -}}
+{{- if .plan.launcher.usesMpi -}}
+{{- $_ := set $taken "/etc/mpi" "the operator mounts the list of hosts there" -}}
+{{- $_ := set $taken (regexReplaceAll `/+$` .spec.mpi.sshAuthMountPath "") "the operator mounts the ssh keys there" -}}
+{{- end -}}
+{{- $places := list -}}
+{{- range $index, $mount := .spec.volumeMounts -}}
+{{- $path := printf "spec.volumeMounts[%d]" $index -}}
+{{- if not (has $mount.name $names) -}}
+{{- $only := empty $names | ternary "" (printf ", only %s" (join ", " $names)) -}}
+{{- $message := printf "there is no volume %s%s" (include "k8sel.quoted" $mount.name) $only -}}
+{{- include "k8sel.refuse" (list $found (printf "%s.name" $path) "invalid" $message "volumes has to have it") -}}
+{{- end -}}
+{{- $path = printf "%s.mountPath" $path -}}
+{{- $place := regexReplaceAll `/+$` $mount.mountPath "" -}}
+{{- $places = append $places (include "k8sel.quoted" $place) -}}
+{{- range $other, $reason := $taken -}}
+{{- if hasPrefix (printf "%s/" $other) (printf "%s/" $place) -}}
+{{- include "k8sel.refuse" (list $found $path "forbidden" $reason "another mountPath") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- include "k8sel.eachOnce" (list $found "spec.volumeMounts[%d].mountPath" $places "another mountPath") -}}
+{{- end -}}
+
+{{/* A plugin gives whole ones only. */}}
+{{- define "k8sel.checks.amounts" -}}
+{{- $found := .found -}}
+{{- $plan := .plan -}}
+{{- range $name, $amount := .spec.resources -}}
+{{- $text := include "k8sel.quantity" $amount -}}
+{{- if and (contains "/" $name) (include "k8sel.isFraction" (dict "plan" $plan "text" $text)) -}}
+{{- $message := printf "%s of a plugin's resource: only whole ones are given" $text -}}
+{{- include "k8sel.refuse" (list $found (printf "spec.resources.%s" $name) "invalid" $message "a whole number") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether a quantity has something behind the point. Takes plan and text. */}}
+{{- define "k8sel.isFraction" -}}
+{{- $unit := regexFind `([KMGTPE]i|[numkMGTPE])$` .text -}}
+{{- $amount := mulf (trimSuffix $unit .text | float64) (get .plan.facts.units $unit) -}}
+{{- if ne $amount (ceil $amount) }}yes{{ end -}}
+{{- end -}}
+
+{{/* oneCCL takes one core for each worker of the node. */}}
+{{- define "k8sel.checks.workers" -}}
+{{- $affinity := default "auto" .spec.ccl.workerAffinity -}}
+{{- if and (ne $affinity "auto") (include "k8sel.usesOneccl" .plan) -}}
+{{- $path := "spec.ccl.workerAffinity" -}}
+{{- $cores := 0 -}}
+{{- $backwards := list -}}
+{{- range splitList "," $affinity -}}
+{{- $first := splitList "-" . | first | atoi -}}
+{{- $last := splitList "-" . | last | atoi -}}
+{{- $cores = add $cores (sub $last $first) 1 -}}
+{{- if and (gt $first $last) (not $backwards) }}{{ $backwards = list $first $last }}{{ end -}}
+{{- end -}}
+{{- $processes := int .spec.processesPerNode -}}
+{{- $workers := int .spec.ccl.workers -}}
+{{- $needed := mul $processes $workers -}}
+{{- if $backwards -}}
+{{- $message := printf "%d-%d begins with the higher core" (first $backwards) (last $backwards) -}}
+{{- include "k8sel.refuse" (list .found $path "invalid" $message (printf "%d-%d" (last $backwards) (first $backwards))) -}}
+{{- else if ne $cores $needed -}}
+{{- $message := printf "%d cores, and %d x %d workers of a node need %d" $cores $processes $workers $needed -}}
+{{- include "k8sel.refuse" (list .found $path "invalid" $message "auto, or a core for each worker of the node") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,54 @@
+"""Variables of the image or the user that choose devices too, against what the job says. Pure."""
+
+from __future__ import annotations
+
+from k8sel.entrypoint import masks
+from k8sel.entrypoint.discovery import Found
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.tables import Row
+
+_WAY_OUT = "take it out of the image or the job's env"
+
+
+def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    """Variables of the image or the user that say something else than the job."""
+    result = []
+    for name, values in _own_values(expectation, row, found).items():
+        given = environ.get(name)
+        if given is not None and given not in values and not _narrows(row, name, given, values[0]):
+            result.append(f"{name}={given} is set already, and the job says {values[0] or 'none'}: {_WAY_OUT}")
+    return result + _other_masks(row, found, environ)
+
+
+def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
+    """Refuses variables that show devices to a job that uses none; ``hidden``: the variables that it sets."""
+    return [
+        f"{name}={environ[name]} is set already, and the job asks for no device: {_WAY_OUT}"
+        for name, value in hidden.items()
+        if environ.get(name, value) != value
+    ]
+
+
+def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
+    """The values that each variable may already have: the node's mask or a rank's, as UUIDs or as positions."""
+    shares = masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
+    values: dict[str, list[str]] = {}
+    for devices in (found.devices, ()):
+        for positions in (expectation.devices, *shares):
+            for name, value in masks.variables(row, expectation.order, positions, devices).items():
+                values.setdefault(name, []).append(value)
+    return values
+
+
+def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
+    """Tells whether the mask is the plugin's own list of modules: the job may use a part of it, in any order."""
+    return row.maskValue == "module" and name == row.maskEnv and set(ours.split(",")) <= set(given.split(","))
+
+
+def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
+    """The vendor's further variables that choose: some count within our mask, and ours counts within others."""
+    said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
+    names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
+    return [
+        f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {_WAY_OUT}" for name in names
+    ]

@@ -1,0 +1,160 @@
+"""Checks that a program's libraries have the torch.distributed backend that it will ask for.
+
+Read from the names of folders and from torch's own files; nothing is imported. What cannot be known is no problem.
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint import tables
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks.libraries import Libraries
+from k8sel.entrypoint.cpus import WORKERS
+from k8sel.entrypoint.machine import read, whole
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+# transformers' option. Only its programs ask transformers and accelerate, and not torch alone, for the backend.
+_OPTIONS = ("--ddp_backend", "--ddp-backend")
+_LIBRARIES = ("lib/libtorch_cpu.so", "lib/libtorch_python.so")  # c10d is in the first, until torch 1.8 in the second
+_NEEDS = ("since", "until", "built", "linked", "bindings")
+_BUILDS = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
+
+
+def check(case: Case) -> Finding:
+    """Compares the program's libraries with the backend that it will ask for."""
+    backend, program = case.expectation.backend, case.program
+    if program is None:
+        return NOTHING
+    silent = unknown(backend, program)
+    return Finding(problems(backend, program, case.environ), silent, ["backend"] if silent else ())
+
+
+def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:
+    """Refuses libraries (in one message) and an environment that do not go with ``backend``."""
+    row = tables.backends().get(backend)
+    if row is None:
+        return []
+    return [*(_pair(backend, row, program) if _known(program) else []), *_workers(row, environ)]
+
+
+def _pair(backend: str, row: dict[str, Any], program: Libraries) -> list[str]:
+    asked = any(word.partition("=")[0] in _OPTIONS for word in program.command)
+    found = [*_versions(row, program.versions, asked), *_bindings(row, program), *_build(row, program)]
+    if not found:
+        return []
+    needs, has = (" and ".join(dict.fromkeys(pair[side] for pair in found)) for side in (0, 1))
+    way = f"{'--ddp_backend ' if asked else ''}{row['instead']}, which any torch has"
+    return [f"backend {backend} needs {needs}; its Python has {has}: {way}"]
+
+
+def unknown(backend: str, program: Libraries) -> list[str]:
+    """Notes why the backend and the libraries cannot be compared."""
+    row = tables.backends().get(backend)
+    if row is None:
+        return [f"backend {backend}: it is not one that this version knows, so it cannot be checked"]
+    if not any(row[field] for field in _NEEDS):
+        return []
+    if not _known(program):
+        return [f"backend {backend}: no torch is found beside {program.program}, so it cannot be checked"]
+    if (row["built"] and _built(row["built"], program) is None) or (row["linked"] and _linked(row, program) is None):
+        torch = program.versions["torch"]
+        return [f"backend {backend}: what torch {torch} is built with cannot be read, so it cannot be checked"]
+    return []
+
+
+def _known(program: Libraries) -> bool:
+    return program.python() and "torch" in program.versions
+
+
+def _versions(row: dict[str, Any], found: dict[str, str], asked: bool) -> list[tuple[str, str]]:
+    """(What is needed, what is there) of the packages that are too old or too new."""
+    wrong = []
+    for limits, text, fits in ((row["since"], "newer", _is_since), (row["until"], "older", _is_until)):
+        for package, limit in limits.items():
+            version = found.get(package, "")
+            if (asked or package == "torch") and _release(version) and not fits(version, limit):
+                wrong.append((f"{package} {limit} or {text}", f"{package} {version}"))
+    return wrong
+
+
+def _is_since(version: str, first: str) -> bool:
+    return _release(version) >= _release(first)
+
+
+def _is_until(version: str, last: str) -> bool:
+    limit = _release(last)
+    return _release(version)[: len(limit)] <= limit
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version: ``2.1.0.post2+cxx11.abi`` is 2, 1, 0."""
+    numbers = []
+    for part in version.partition("+")[0].split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        number = whole(digits)
+        if number is None:
+            break
+        numbers.append(number)
+        if digits != part:
+            break
+    return tuple(numbers)
+
+
+def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
+    """oneCCL ends a program whose number of workers it cannot read: uxlfoundation/oneCCL src/common/env/env.cpp."""
+    given = environ.get(WORKERS, "")
+    if not row["oneccl"] or not given or whole(given):
+        return []
+    return [f"{WORKERS}={given}: oneCCL needs a whole number, 1 or more"]
+
+
+def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
+    """Compares the bindings, which bring the backend to torch, with this torch."""
+    if not row["bindings"]:
+        return []
+    name, need = row["bindings"], f"{row['bindings']} of torch's version"
+    version, torch = program.versions.get(name, ""), program.versions["torch"]
+    if not version:
+        there = any(libraries.package(program.folders, module) for module in row["modules"])
+        return [] if there else [(need, f"torch {torch}"), (need, f"no {name}")]
+    numbers = _release(version)
+    meant = row["pairs"].get(".".join(map(str, numbers[:3])))
+    wanted = _release(meant) if meant else numbers[:2]
+    if not wanted or _release(torch)[: len(wanted)] == wanted:
+        return []
+    text = ".".join(map(str, wanted))
+    return [(need, f"torch {torch}"), (need, f"{name} {version}, which is for torch {text}")]
+
+
+def _build(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
+    """Refuses a torch that was built without the backend."""
+    wrong = []
+    if row["built"] and _built(row["built"], program) is False:
+        wrong.append(" or ".join(_BUILDS[name] for name in row["built"]))
+    if row["linked"] and _linked(row, program) is False:
+        wrong.append("MPI")
+    torch = program.versions["torch"]
+    return [(f"a torch that was built with {what}", f"torch {torch}, which was built without") for what in wrong]
+
+
+def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
+    """``cuda: Optional[str] = '13.2'`` in torch/version.py, pytorch/pytorch tools/generate_torch_version.py."""
+    lines = read(libraries.package(program.folders, "torch"), "version.py").splitlines()
+    values = {line.partition("=")[0].partition(":")[0].strip(): line.partition("=")[2].strip() for line in lines}
+    said = [values[name] != "None" for name in any_of if values.get(name)]
+    return any(said) if said else None
+
+
+def _linked(row: dict[str, Any], program: Libraries) -> bool | None:
+    """Tells whether torch's library is linked with one of that name."""
+    from k8sel.entrypoint.checks import elf
+
+    torch = libraries.package(program.folders, "torch")
+    each = [elf.needed(os.path.join(torch, path)) for path in _LIBRARIES]
+    found = [name for names in each for name in names or ()]
+    return None if None in each else any(name.startswith(row["linked"]) for name in found)

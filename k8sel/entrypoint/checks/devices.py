@@ -1,0 +1,196 @@
+"""The devices found against those that the job expects. Each check gives its problems as text for a person. Pure."""
+
+from __future__ import annotations
+
+from k8sel.entrypoint import discovery, masks
+from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.discovery import Device, because
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.tables import Row
+
+_SHOWN = 8  # devices listed in a message
+
+
+def unlooked(case: Case) -> Finding:
+    """Says that nothing was compared (check: off)."""
+    return Finding((), [f"nothing was checked (check: off), {_mask_of(case.row)}"], _asked(case.expectation))
+
+
+def unknown(case: Case) -> Finding:
+    """Notes the fields that cannot be checked on this node, beside the notes of the search itself."""
+    found, silent = case.found, _silent(case)
+    return Finding((), [*found.notes, *dict.fromkeys(text for _, text in silent)], [field for field, _ in silent])
+
+
+def _silent(case: Case) -> list[tuple[str, str]]:
+    """Each field that cannot be checked, and why."""
+    asked, row = _asked(case.expectation), case.row
+    if not case.found.how:
+        reason = f"{row.name} devices cannot be checked by this version: nothing was looked at, {_mask_of(row)}"
+        return [(name, reason) for name in asked]
+    if len(asked) == 1:
+        return []
+    from k8sel.entrypoint.checks import product
+
+    return product.unknown(case.expectation, case.found)
+
+
+def _asked(expectation: Expectation) -> list[str]:
+    """Fields of the job file that this node's devices are compared with."""
+    given = {"product": expectation.product, "memory": expectation.memory}
+    return ["devices", *(name for name, value in given.items() if value)]
+
+
+def _mask_of(row: Row) -> str:
+    """The mask that is written without a look at the devices."""
+    return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
+
+
+def unheld(case: Case) -> Finding:
+    """Refuses a count, a product or a memory where no process is given a device."""
+    expectation, row, own = case.expectation, case.row, len(case.found.devices)  # own: a part of the machine
+    result, number = [], max(len(expectation.devices), expectation.count or 0)
+    if number > own:
+        here = "devices names none" if row.maskEnv else f"{own} found, which nothing allots"
+        result.append(f"{number} {row.name} device{'' if number == 1 else 's'} asked for, and {here}: ask for {own}")
+    for name in _asked(expectation)[1:]:
+        result.append(f"{name} asked for, and no device is: a number of devices, or no {name}")
+    return Finding(result)
+
+
+def shown(case: Case) -> Finding:
+    """Refuses variables of the image or the user that show devices to a job that uses none."""
+    if not any(name in case.environ for name in case.hidden):
+        return NOTHING
+    from k8sel.entrypoint.checks import already
+
+    return Finding(already.problems_with_none(case.hidden, case.environ))
+
+
+def nodes(case: Case) -> Finding:
+    """Notes device nodes in the container of a job that uses none: some vendors have no mask that hides them."""
+    found: dict[str, list[str]] = {}
+    for row in case.others:
+        text = "hidden from the program, but in" if row.maskHide else "not asked for, and nothing can hide it: in"
+        found.setdefault(text, []).extend(discovery.nodes(row.discovery, case.machine))
+    return Finding((), [f"{text} this container: {', '.join(paths)}" for text, paths in found.items() if paths])
+
+
+def started(case: Case) -> Finding:
+    """Refuses another number of processes than planned."""
+    number, planned = int(case.rank["LOCAL_WORLD_SIZE"]), case.expectation.processes_per_node
+    if number == planned:
+        return NOTHING
+    return Finding([f"{planned} processes expected on this node, the launcher started {number}"])
+
+
+def order(case: Case) -> Finding:
+    """Refuses an order that this vendor's mask cannot write."""
+    expectation, row, result = case.expectation, case.row, []
+    if expectation.order not in row.orderEnv:
+        result.append(f"order {expectation.order} does not exist for {row.name}; it has {', '.join(row.orderEnv)}")
+    if len(set(expectation.devices)) != len(expectation.devices):
+        result.append(f"devices {_listed(expectation.devices)} names one twice: each once")
+    seen = masks.share(expectation.devices, expectation.processes_per_node, 0, expectation.isolation)
+    if not row.maskOrdered and list(seen) != sorted(seen):
+        result.append(
+            f"devices {_listed(expectation.devices)} cannot be put in that order: {row.maskEnv} is a set. "
+            "Ascending order, or isolation: process"
+        )
+    return Finding(result)
+
+
+def positions(case: Case) -> Finding:
+    """Refuses a position that a node with exactly ``count`` devices does not have."""
+    last, count = max(case.expectation.devices), case.expectation.count
+    if count is None or last < count:
+        return NOTHING
+    return Finding([f"device {last} needs a count of {last + 1} or more, and the count is {count}"])
+
+
+def processes(case: Case) -> Finding:
+    """Refuses more processes than devices, of which two would share one without a word, and unequal shares."""
+    expectation = case.expectation
+    processes, devices = expectation.processes_per_node, len(expectation.devices)
+    if expectation.launcher != "python" and processes > devices:
+        what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
+        return Finding([f"{processes} processes for {what}: as many devices, or fewer processes"])
+    if expectation.isolation == "process" and devices % processes:
+        return Finding(
+            [f"{devices} devices cannot be shared out to {processes} processes: isolation: process needs equal shares"]
+        )
+    return NOTHING
+
+
+def count(case: Case) -> Finding:
+    """Refuses another number of devices than expected."""
+    expectation, found = case.expectation, case.found
+    number = len(found.devices)
+    exact, least = expectation.count, max(expectation.devices) + 1
+    if not found.how or number == exact or (exact is None and number >= least):
+        return NOTHING
+    wanted = str(exact) if exact is not None else f"{least} or more"
+    what = f"{expectation.accelerator} device{'' if wanted == '1' else 's'}"
+    text = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
+    return Finding([f"{text}: {_hint(exact, number, case.row)}{because(found)}"])
+
+
+def _hint(exact: int | None, number: int, row: Row) -> str:
+    if exact is None and number:  # nobody promised a number
+        return f"positions count from 0, and the last one here is {number - 1}"
+    if exact is not None and number > exact:
+        cause = f"{row.exposureEnv} is set in the image or the pod, or " if row.exposureEnv else ""
+        return f"this container holds devices that it did not ask for: {cause}it is privileged"
+    if number == 0:
+        return "was the resource requested, does the node's container runtime hand devices over, is its driver loaded?"
+    return "the node's device plugin promised more than it handed over; replicas of one shared device count once"
+
+
+def products(case: Case) -> Finding:
+    """Refuses devices of another product, or with less memory."""
+    if not case.found.how or len(_asked(case.expectation)) == 1:
+        return NOTHING  # without the start-up of a module that most jobs have no use for
+    from k8sel.entrypoint.checks import product
+
+    return Finding(product.problems(case.expectation, case.found))
+
+
+def replicas(case: Case) -> Finding:
+    """Refuses a device that was found twice."""
+    devices = case.found.devices if case.found.how else ()
+    each = [device.uuid or device.number for device in devices if device.uuid or device.number]
+    twice = sorted({name for name in each if each.count(name) > 1})
+    names = ", ".join(twice)
+    if not twice:
+        return NOTHING
+    return Finding([f"{names} was found more than once by {case.found.how}: they are one device, ask for fewer"])
+
+
+def unmaskable(case: Case) -> Finding:
+    """Refuses devices that a process cannot use together, or that no mask can name."""
+    if not case.found.how:
+        return NOTHING
+    wanted = case.expectation
+    seen = masks.shares(wanted.devices, wanted.processes_per_node, wanted.isolation)
+    return Finding(masks.problems(case.row, wanted.order, seen, case.found))
+
+
+def already(case: Case) -> Finding:
+    """Refuses variables of the image or the user that choose other devices than the job."""
+    row = case.row
+    if not any(name in case.environ for name in row.ownedEnv if name != row.exposureEnv):
+        return NOTHING  # without the start-up of a module that most containers have no use for
+    from k8sel.entrypoint.checks import already as variables
+
+    return Finding(variables.problems(case.expectation, row, case.found, case.environ))
+
+
+def _addresses(devices: tuple[Device, ...]) -> str:
+    """`` (0000:3b:00.0, ...)``; nothing where no address is known."""
+    known = [device.pci for device in devices if device.pci]
+    more = ["..."] if len(known) > _SHOWN else []
+    return f" ({', '.join(known[:_SHOWN] + more)})" if known else ""
+
+
+def _listed(devices: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, devices))}]"

@@ -1,0 +1,76 @@
+"""Compares the product and the memory of the devices with those that the job asks for. Pure."""
+
+from __future__ import annotations
+
+from k8sel.entrypoint.discovery import Found, because
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.quantity import size
+
+_SHOWN = 8  # positions listed in a message
+_GIGABYTES = "a card sold as 80GB has about 79.6Gi, and a slice of it a part"
+
+
+def problems(expectation: Expectation, found: Found) -> list[str]:
+    """Devices of another product, or with less memory."""
+    return [*_product(expectation, found), *_memory(expectation, found)]
+
+
+def unknown(expectation: Expectation, found: Found) -> list[tuple[str, str]]:
+    """The fields of the job that cannot be checked on this node, each with the reason."""
+    silent = []
+    if expectation.product and not found.named and found.devices:
+        silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))
+    without = [position for position in _used(expectation, found) if not found.devices[position].memory]
+    if expectation.memory is not None and without:
+        text = f"memory of {size(expectation.memory)}: {found.how} does not say what {_numbered(without)}"
+        silent.append(("memory", f"{text} {'has' if len(without) == 1 else 'have'}"))
+    return [(name, f"{reason}, so it cannot be checked") for name, reason in silent]
+
+
+def label(name: str) -> str:
+    """A driver's product name in the spelling of the vendor's node label."""
+    kept = "".join(character for character in name if character.isalnum() or character in "-_. ")
+    return "-".join(kept.split())
+
+
+def _product(expectation: Expectation, found: Found) -> list[str]:
+    """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
+    if not expectation.product or not found.devices or not found.named:
+        return []
+    allowed = {_without_sharing(label(name)) for name in expectation.product}
+    names = sorted({label(device.name) for device in found.devices})
+    wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
+    if not wrong:
+        return []
+    text = f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}"
+    return [f"{text}: another node, or this product too{because(found)}"]
+
+
+def _memory(expectation: Expectation, found: Found) -> list[str]:
+    """Devices that the processes use, with less memory than asked for. One that does not say it is ``unknown``."""
+    least = expectation.memory or 0
+    smaller: dict[int, list[int]] = {}
+    for position in _used(expectation, found):
+        if 0 < found.devices[position].memory < least:
+            smaller.setdefault(found.devices[position].memory, []).append(position)
+    if not smaller:
+        return []
+    what = ", ".join(f"{size(memory)} on {_numbered(positions)}" for memory, positions in smaller.items())
+    return [f"memory of {size(least)} or more expected on each device, {what} found by {found.how}: {_GIGABYTES}"]
+
+
+def _used(expectation: Expectation, found: Found) -> list[int]:
+    """Positions of the devices that the processes use; all, where the numbers are the driver's own."""
+    everything = range(len(found.devices))
+    return [number for number in everything if expectation.order != "pci" or number in expectation.devices]
+
+
+def _numbered(positions: list[int]) -> str:
+    """``device 2``, ``devices 0, 1``."""
+    listed = ", ".join(map(str, positions[:_SHOWN])) + (", ..." if len(positions) > _SHOWN else "")
+    return f"device{'' if len(positions) == 1 else 's'} {listed}"
+
+
+def _without_sharing(product: str) -> str:
+    """The product without what the label says of its sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
+    return product.partition("-MIG-")[0].removesuffix("-SHARED")

@@ -1,0 +1,116 @@
+"""Calls a function where it can neither hang nor kill this process: in a forked child, with a time limit.
+
+A vendor's library is code that we did not write, in a driver's state that we do not know. Nothing is left behind:
+the child is reaped, and killed first if it takes too long.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from k8sel.entrypoint.lean import signal
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
+
+_SUCCEEDED, _FAILED = b"+", b"-"
+
+
+class Failed(Exception):
+    """The call gave no answer; the text says why: its own error, the signal that ended it, or the time limit."""
+
+
+def call(function: Callable[[], str], seconds: float) -> str:
+    """Calls ``function`` in a child process. Raises Failed when it raises, dies or takes over ``seconds``."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        signal.alarm(int(seconds) + 2)  # should this process be killed meanwhile, nobody else would end the child
+        _run(function, writer)
+    os.close(writer)
+    before = _on_sigterm(lambda number, frame: _end_both(child, number))
+    try:
+        answer = _read_all(reader, seconds)
+    finally:
+        os.close(reader)
+        status = _end(child)
+        if before is not None:
+            _on_sigterm(before)
+    return _judge(answer, status, seconds)
+
+
+def _on_sigterm(handler: Any) -> Any:
+    """Sets what SIGTERM does, and returns what it did; nothing in a thread, which may not."""
+    try:
+        return signal.signal(signal.SIGTERM, handler)
+    except ValueError:
+        return None
+
+
+def _end_both(child: int, number: int) -> None:
+    """Ends the child and this process, which as pid 1 would not end by itself, and whose command has not begun."""
+    os.kill(child, signal.SIGKILL)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def _run(function: Callable[[], str], writer: int) -> NoReturn:
+    """In the child: the first byte says whether text or an error follows. Never returns to the caller's stack."""
+    try:
+        try:
+            answer = _SUCCEEDED + function().encode()
+        except BaseException as error:
+            answer = _FAILED + str(error).encode(errors="backslashreplace")
+        while answer:
+            answer = answer[os.write(writer, answer) :]
+    finally:
+        os._exit(0)
+
+
+def _read_all(reader: int, seconds: float) -> bytes | None:
+    """Everything until the child closes its end; None when that takes longer than ``seconds``."""
+    parts: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reader], [], [], left)[0]:
+            return None
+        part = os.read(reader, 65536)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def _end(child: int) -> int:
+    """The child's wait status. One that still runs is killed; one stuck in the kernel is given up after a second.
+
+    Never a wait without end: closing a broken device can take the kernel forever, and a child does that when it exits.
+    """
+    for kill in (False, True):
+        if kill:
+            os.kill(child, signal.SIGKILL)
+        for step in range(10):  # 1 s altogether; a child that gave its answer is gone in less than 1 ms
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.001 * 2**step if kill else 0.0002 * 2 ** min(step, 5))
+    return 0
+
+
+def _judge(answer: bytes | None, status: int, seconds: float) -> str:
+    if answer is None:
+        raise Failed(f"no answer in {seconds:g} s")
+    if answer.startswith(_SUCCEEDED):
+        return answer[1:].decode()
+    if answer.startswith(_FAILED):
+        raise Failed(answer[1:].decode(errors="replace"))
+    if os.WIFSIGNALED(status):
+        from signal import Signals
+
+        raise Failed(f"it crashed ({Signals(os.WTERMSIG(status)).name})")
+    raise Failed("it ended without an answer")

@@ -1,0 +1,109 @@
+"""An expectation by hand, without a job file: the variables K8SEL_ACCELERATOR, K8SEL_COUNT, K8SEL_DEVICES and so on."""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import Stop
+
+if TYPE_CHECKING:
+    from typing import Callable, TypeVar
+
+    T = TypeVar("T")
+
+MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
+
+
+def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
+    """The expectation that the plain variables say; a launcher in ``command`` has one process a device."""
+    accelerator = environ.get("K8SEL_ACCELERATOR", "")
+    if not accelerator:
+        raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
+    _slips(environ)
+    count = _field(environ, "K8SEL_COUNT", _number)
+    devices = _field(environ, "K8SEL_DEVICES", _numbers)
+    if devices is None:
+        devices = tuple(range(1 if count is None else count)) if accelerator != "cpu" else ()
+    launcher = os.path.basename(command[0]) if command else ""
+    launcher = launcher if launcher in MULTI_PROCESS else "python"
+    return Expectation(
+        accelerator=accelerator,
+        devices=devices,
+        count=count,
+        order=_field(environ, "K8SEL_ORDER", _one_of("pci", "fastest")) or "pci",
+        product=_field(environ, "K8SEL_PRODUCT", _words) or (),
+        launcher=launcher,
+        backend=environ.get("K8SEL_BACKEND", ""),
+        processes_per_node=1 if launcher == "python" else max(1, len(devices)),
+        memory=_field(environ, "K8SEL_MEMORY", _bytes),
+        check=check(environ),
+        rank_command=_behind_rank(command),
+    )
+
+
+def _behind_rank(command: list[str]) -> int:
+    """Counts the words behind ``k8sel-entrypoint rank --``, where the user wrote that in a launcher's command."""
+    starts = [place + 2 for place, word in enumerate(command[:-2]) if (word, command[place + 1]) == ("rank", "--")]
+    return len(command) - starts[0] if starts else 0
+
+
+def _slips(environ: dict[str, str]) -> None:
+    """Raises Stop for a name that is almost one of ours, like K8SEL_DEVICE: what it asks for, nobody would check."""
+    for ours in (*PLAIN, CHECK):
+        for name in sorted(environ):
+            near = name.startswith(ours) or (ours.startswith(name) and len(name) > len("K8SEL_"))
+            if near and name not in (*PLAIN, CHECK):
+                raise Stop([f"{name} is read by nothing: is {ours} meant?"])
+
+
+def check(environ: dict[str, str]) -> str:
+    """The level of the check, from K8SEL_CHECK."""
+    return _field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce"
+
+
+def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T | None:
+    """One variable's value, None when it is not set. Raises Stop, naming the variable, when it cannot be read."""
+    if name not in environ:
+        return None
+    try:
+        return read_as(environ[name])
+    except ValueError as error:
+        raise Stop([f"{name}={environ[name]}: {error}"]) from None
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 5 or int(text) > MOST:
+        raise ValueError(f"a whole number is needed, 0 to {MOST}")
+    return int(text)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(_number(part.strip()) for part in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise ValueError("positions with commas between them are needed, as in 2,0") from None
+
+
+def _bytes(text: str) -> int | None:
+    """None for nothing, as of an image's empty variable."""
+    from k8sel.entrypoint import quantity
+
+    return quantity.parse(text.strip()) if text.strip() else None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if text.strip() and not words:
+        raise ValueError("products with commas between them are needed")
+    return words
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)} is needed")
+        return text
+
+    return check

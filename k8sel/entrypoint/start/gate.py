@@ -1,0 +1,179 @@
+"""MPI's gate: one check on each node by mpirun, and only when all agree the real mpirun.
+
+Before a rank exists, because hydra leaves the other ranks alive when one dies before MPI_Init: a check inside the ranks
+alone would hang. So a node's check always ends with 0, and what it found is in its one line.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from k8sel.entrypoint import child, report
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import Case, look
+from k8sel.entrypoint.checks.survey import stop_or_warn, survey
+from k8sel.entrypoint.launch import behind_env
+from k8sel.entrypoint.machine import Machine, node_name, read
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import MARK, MISMATCH, OUTSIDE, Stop
+
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+_SHOWN = 8  # nodes listed in a message
+SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
+# A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
+_PAUSES = (2.0, 6.0)
+_NOT_STARTED = (126, 127)  # as env and shells say that a program is not there
+
+
+def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
+    """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
+    try:
+        case = look(expectation, machine, environ)
+    except Stop as stop:
+        return failed(environ, stop.messages)
+    finding = survey(case, "check")
+    return {
+        "node": case.name,
+        "ok": not finding.problems,
+        "problems": finding.problems,
+        "notes": finding.notes,
+        "how": case.found.how,
+        "devices": [[device.pci, device.uuid] for device in case.found.devices],
+        "names": sorted({device.name for device in case.found.devices}),
+    }
+
+
+def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
+    """The report of a node that could not even look."""
+    return {"node": node_name(environ), "ok": False, "problems": problems}
+
+
+def wait_for_all(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
+    """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
+    _settle_here(expectation, environ, command)
+    if expectation.check == "off" or not expectation.probe:
+        report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
+        return
+    reports = sorted(_gather(expectation, environ), key=lambda each: _natural(each["node"]))
+    for each in reports:
+        report.say(_found(each))
+    stop_or_warn([*_missing(reports, expectation), *_problems(reports)], expectation.check)
+
+
+def _settle_here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
+    """Checks MPI and the ranks' program in the launcher's own image, which is the nodes' too."""
+    program = libraries.of_ranks(expectation, command, environ) if expectation.backend else None
+    finding = survey(Case(expectation, environ, program=program, command=command), "gate")
+    for note in finding.notes:
+        report.say(note)
+    stop_or_warn(list(finding.problems), expectation.check)
+
+
+def _found(each: dict[str, Any]) -> str:
+    """One node's answer, as a line."""
+    devices = "; ".join(", ".join(part for part in device if part) or "unknown" for device in each.get("devices", ()))
+    names = ", ".join(name for name in each.get("names", ()) if name)
+    what = " ".join(part for part in (names, f"[{devices}]" if devices else "no device") if part)
+    notes = "".join(f"; {note}" for note in each.get("notes", ()))
+    verdict = "ok" if each.get("ok") else "NOT ok"
+    return f"node {each['node']}: {verdict}: {what} ({each.get('how') or 'not checked'}){notes}"
+
+
+def _problems(reports: list[dict[str, Any]]) -> list[str]:
+    """Each problem once, with all its nodes: a hundred equal lines would hide the one that differs."""
+    nodes: dict[str, list[str]] = {}
+    for each in reports:
+        for problem in each["problems"] or ([] if each.get("ok") else ["not ok, and it does not say why"]):
+            nodes.setdefault(problem, []).append(each["node"])
+    return [f"{_all(dict.fromkeys(names))}: {problem}" for problem, names in nodes.items()]
+
+
+def _all(names: Iterable[str]) -> str:
+    first, *more = names
+    if not more:
+        return f"node {first}"
+    shown = ", ".join([first, *more[: _SHOWN - 1]])
+    return f"{len(more) + 1} nodes ({shown}{', ...' if len(more) >= _SHOWN else ''})"
+
+
+def _missing(reports: list[dict[str, Any]], expectation: Expectation) -> list[str]:
+    """Nodes that gave no report, by name where mpirun's hostfile says their names."""
+    answered = sorted({each["node"] for each in reports}, key=_natural)
+    if len(answered) >= expectation.nodes:
+        return []
+    absent = [name for name in _hosts(expectation) if name not in answered]
+    names = f" (no answer from {_some(absent)})" if absent else ""
+    return [f"{expectation.nodes} nodes expected, {len(answered)} answered: {_some(answered) or 'none'}{names}"]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """The key by which names are sorted: ``worker-10`` comes after ``worker-9``."""
+    head = name.rstrip("0123456789")
+    return head, len(name), name
+
+
+def _hosts(expectation: Expectation) -> list[str]:
+    """Host names in MPI's hostfile: ``pod.job.namespace.svc slots=2``, or hydra's ``pod.job.namespace.svc:2``."""
+    lines = read(expectation.hostfile).splitlines() if expectation.hostfile else []
+    return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]
+
+
+def _gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
+    """The nodes' reports. Raises Stop, status 1, when the probe failed and no node answered."""
+    with child.Signals():
+        return _gathered(list(expectation.probe), environ)
+
+
+def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any]]:
+    name = behind_env(command)[0]
+    for pause in (*_PAUSES, None):
+        ended = child.run(command, environ, SECONDS)
+        reports = parse(ended.output.decode(errors="replace"))
+        if reports or pause is None or ended.status in (None, *_NOT_STARTED):
+            break
+        report.say(f"{name} reached no node ({ended.how()}), again in {pause:g} s")
+        time.sleep(pause)
+    if not reports:
+        kind = MISMATCH if ended.status in _NOT_STARTED else OUTSIDE
+        raise Stop([f"{name} could not check the nodes: {ended.why()}"], kind)
+    if ended.status:
+        report.say(f"{name}: {ended.why()}")
+    return reports
+
+
+def parse(output: str) -> list[dict[str, Any]]:
+    """Reports in a command's output, wherever in their line they start, and whatever else stands beside them.
+
+    Some MPIs tag each line with its rank, and the lines of two nodes may have become one.
+    """
+    decoder = json.JSONDecoder()
+    reports = []
+    for text in output.split(MARK)[1:]:
+        try:
+            found, _ = decoder.raw_decode(text.lstrip())
+        except (ValueError, RecursionError):
+            continue  # torn: its node counts as missing
+        if _is_report(found):
+            reports.append(found)
+    return reports
+
+
+def _is_report(found: Any) -> bool:
+    """Tells whether this is a report of ours; fills in the fields that may be left out."""
+    if not isinstance(found, dict) or not isinstance(found.get("node"), str):
+        return False
+    texts = [found.setdefault(name, []) for name in ("problems", "notes", "names")]
+    devices = found.setdefault("devices", [])
+    return isinstance(devices, list) and all(_are_texts(each) for each in (*texts, *devices))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

@@ -1,0 +1,87 @@
+"""The modes ``node`` and ``rank``: check the node, then make the command's environment."""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint import cpus, masks
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.case import look
+from k8sel.entrypoint.checks.survey import settle, survey
+from k8sel.entrypoint.cpus import Share
+from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING, replace
+from k8sel.entrypoint.report import Stop
+from k8sel.entrypoint.start import summary
+
+if TYPE_CHECKING:
+    from typing import Iterable
+
+
+def start_node(
+    expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
+) -> dict[str, str]:
+    """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
+    found = libraries.of(command, environ)
+    theirs = libraries.of_ranks(expectation, command, environ) if expectation.launcher == "mpirun" else found
+    share = _share(expectation, machine, environ, bound=False)
+    case = replace(look(expectation, machine, environ), program=theirs, share=share)
+    finding = survey(case, "node")
+    settle(case, finding)
+    # mpirun hands its environment on, and each rank counts what it is then bound to.
+    threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
+    environ = {**environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
+    each = masks.processes(case.row, case.found, case.hidden, expectation)
+    summary.write(case, finding.unchecked, each, environ, found.versions)
+    return environ
+
+
+def start_rank(
+    expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
+) -> dict[str, str]:
+    """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
+    from k8sel.entrypoint import tables
+    from k8sel.entrypoint.start import ranks
+
+    found = libraries.of(command, environ)
+    rank = ranks.resolve(environ, tables.mpi())
+    share = _share(expectation, machine, environ, bound=True)
+    case = replace(look(expectation, machine, environ), program=found, share=share, rank=rank)
+    finding = survey(case, "rank")
+    settle(case, finding if rank["LOCAL_RANK"] == "0" else replace(finding, notes=()))  # one says it for the node
+    everyone = masks.processes(case.row, case.found, case.hidden, expectation)
+    each = [process for process in everyone if process.local_rank == int(rank["LOCAL_RANK"])]
+    if not each:
+        planned = expectation.processes_per_node
+        raise Stop(
+            [f"node {case.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
+        )
+    environ = {**_bound(machine, rank, share), **environ, **each[0].variables, **rank, **_omp(environ, share)}
+    summary.write(case, finding.unchecked, each, environ, found.versions)
+    return environ
+
+
+def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:
+    """The share of the node's cores that each process gets; not counted where the number of threads is given."""
+    workers, given = cpus.workers(environ), expectation.threads_per_process
+    if given or environ.get("OMP_NUM_THREADS"):
+        return Share(given or 1, None, workers)
+    return cpus.share(machine, expectation.processes_per_node, _own(), workers, bound)
+
+
+def _own() -> Iterable[int]:
+    """CPUs that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+
+
+def _bound(machine: Machine, rank: dict[str, str], share: Share) -> dict[str, str]:
+    """Where oneCCL's workers compute, unless the user says it."""
+    local, processes = int(rank["LOCAL_RANK"]), int(rank["LOCAL_WORLD_SIZE"])
+    places = cpus.for_workers(machine, _own(), share.workers, local, processes)
+    return {cpus.AFFINITY: places} if places else {}
+
+
+def _omp(environ: dict[str, str], share: Share) -> dict[str, str]:
+    """The user's own number stays."""
+    return {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(share.threads)}

@@ -1,0 +1,36 @@
+"""Which process of the job this is, from the variables of whichever launcher started it. Pure."""
+
+from __future__ import annotations
+
+from k8sel.entrypoint.machine import whole
+from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import Stop
+
+if TYPE_CHECKING:
+    from typing import Any
+
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+# torchrun sets it for its workers, beside our own names: torch/distributed/elastic/agent/server/local_elastic_agent.py
+_TORCHRUN = "TORCHELASTIC_RUN_ID"
+
+
+def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE of this process. Raises Stop when no launcher says them.
+
+    MPI's come before plain ones: mpirun may have carried the launcher pod's own RANK here.
+    """
+    for theirs in _tables(environ, flavours):
+        found = {ours: environ[name] for ours, name in theirs.items() if whole(environ.get(name, "")) is not None}
+        if len(found) == len(NAMES):
+            return found
+    known = sorted({row["rank"]["LOCAL_RANK"] for row in flavours.values()} | {"LOCAL_RANK"})
+    raise Stop(
+        [f"no launcher's rank variables are set here (looked for {', '.join(known)}): start it by mpirun or torchrun"]
+    )
+
+
+def _tables(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
+    plain = {name: name for name in NAMES}
+    if _TORCHRUN in environ:
+        return [plain]
+    return [*(row["rank"] for row in flavours.values()), plain]

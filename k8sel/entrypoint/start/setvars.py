@@ -1,0 +1,97 @@
+"""The script that Intel's bindings and MPI bring for the variables that they need, sourced as a shell user would.
+
+It is found in the container, and only its path reaches the shell, as an argument. What it exports is gone on with.
+"""
+
+from __future__ import annotations
+
+import os
+
+from k8sel.entrypoint import report, tables
+from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks.libraries import Libraries
+from k8sel.entrypoint.launch import on_path
+from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.protocol import Expectation
+from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.report import Stop
+from k8sel.entrypoint.start import environment
+
+if TYPE_CHECKING:
+    from typing import Iterator
+
+# Not sh: the bindings' script says `source` (uxlfoundation/oneCCL cmake/setvars.sh.in). Arguments of ours it would take
+# for its own, and what it prints is not what we read.
+_SOURCE = 'k8sel_script=$1; shift; . "$k8sel_script" >&2 || exit; exec env -0'
+_IN_PACKAGE = "env/setvars.sh"  # of the bindings: intel/torch-ccl README.md
+SECONDS = 60.0
+
+
+def sourced(
+    expectation: Expectation, here: Machine, mode: str, command: list[str], environ: dict[str, str]
+) -> dict[str, str]:
+    """``environ`` with what the backend's script, or else the MPI's, sets. Raises Stop where it does not work."""
+    script = _script(expectation, here, command, environ)
+    if not script:
+        return environ
+    try:
+        found = _source(script, environ)
+    except Stop as stop:
+        if expectation.check == "enforce":
+            raise
+        report.say(f"{stop} (check: {expectation.check}, going on)")
+        return environ
+    if mode != "rank":  # which is one of many
+        report.say(f"{script} was sourced")
+    return found
+
+
+def _script(expectation: Expectation, here: Machine, command: list[str], environ: dict[str, str]) -> str:
+    """The backend's own, or else its MPI's; empty where none is here, or it was sourced already."""
+    row, mpi = tables.backends().get(expectation.backend), tables.mpi().get(expectation.mpi)
+    package = _package(row["modules"], expectation, command, environ) if row else ""
+    if package:
+        return "" if _is_searched(os.path.realpath(package), environ) else os.path.join(package, _IN_PACKAGE)
+    # hydra hands I_MPI_ROOT on to the ranks whatever it is told, and LD_LIBRARY_PATH not.
+    if not mpi or _is_searched(environ.get("I_MPI_ROOT", ""), environ):
+        return ""
+    paths = (here.root + path for path in mpi["setvars"])
+    return next((path for path in paths if os.path.isfile(path)), "")
+
+
+def _package(modules: list[str], expectation: Expectation, command: list[str], environ: dict[str, str]) -> str:
+    """The bindings' folder that has a script."""
+    for program in _pythons(expectation, command, environ) if modules else ():
+        for path in (libraries.package(program.folders, module) for module in modules):
+            if path and os.path.isfile(os.path.join(path, _IN_PACKAGE)):
+                return path
+    return ""
+
+
+def _pythons(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
+    """The libraries of the command's program, and of the Pythons that a shell would start."""
+    ranks = libraries.of_ranks(expectation, command, environ)
+    yield from [ranks] if ranks else []
+    yield from (libraries.of(words, environ) for words in (command, ["python"], ["python3"]))
+
+
+def _is_searched(root: str, environ: dict[str, str]) -> bool:
+    """Tells whether the loader already looks for libraries below ``root``, which both scripts arrange."""
+    folders = environ.get("LD_LIBRARY_PATH", "").split(":")
+    return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
+
+
+def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
+    """The environment behind the script."""
+    from k8sel.entrypoint import child
+
+    bash = on_path(["bash"], environ) or on_path(["/bin/bash"], environ)
+    if not bash:
+        raise Stop([f"{script} cannot be sourced: it needs bash, which is not in the image"])
+    with child.Signals():
+        ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
+    found = dict(environment.entries(ended.output))
+    if ended.status != 0 or not found:
+        raise Stop([f"{script} cannot be sourced: {ended.why()}"])
+    own = {name: environ[name] for name in environment.SHELLS if name in environ}
+    return {**{name: value for name, value in found.items() if name not in environment.SHELLS}, **own}

@@ -1,0 +1,104 @@
+"""Prints the summary of a start: one line for people, and the receipt for tools."""
+
+from __future__ import annotations
+
+import sys
+
+from k8sel.entrypoint import cpus, discovery, report
+from k8sel.entrypoint.discovery import Device
+from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.masks import Process
+from k8sel.entrypoint.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from k8sel.entrypoint.checks.case import Case
+
+
+def write(
+    case: Case, unchecked: Sequence[str], each: list[Process], environ: dict[str, str], versions: dict[str, str]
+) -> None:
+    """Prints the summary and the receipt of a command in ``environ``."""
+    gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, case)}" for process in each)
+    left = f"; not checked: {', '.join(unchecked)}" if unchecked else ""
+    report.say(f"node {case.name}: {gets}{_threads(environ, case)}{left}")
+    report.receipt(
+        {
+            "node": case.name,
+            "job": case.expectation.job,
+            "jobFile": case.expectation.job_file,
+            "nodes": case.expectation.nodes,
+            "processesPerNode": case.expectation.processes_per_node,
+            "mode": "rank" if "LOCAL_RANK" in environ else "node",
+            "accelerator": case.row.name,
+            "how": case.found.how,
+            "driver": case.found.driver,
+            "runtime": case.found.runtime,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "libraries": versions,
+            "check": case.expectation.check,
+            "notChecked": list(unchecked),
+            "rank": environ.get("RANK"),
+            "threads": environ.get("OMP_NUM_THREADS"),
+            "cores": case.share.cores,
+            "cclWorkers": case.share.workers,
+            "numaNodes": cpus.numa_nodes(case.machine),
+            "mask": {name: environ.get(name) for name in each[0].variables},
+            "ranks": [_receipt_of(process, case) for process in each],
+        }
+    )
+
+
+def _threads(environ: dict[str, str], case: Case) -> str:
+    """``; OMP_NUM_THREADS=23 on 24 cores, 1 for oneCCL``: the cores of a process that computes on them."""
+    if "OMP_NUM_THREADS" not in environ:  # the ranks will say theirs
+        return ""
+    threads = f"; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}"
+    share = case.share
+    if share.cores is None or not (case.hidden or share.workers):
+        return threads
+    return f"{threads} on {cpus.cores(share)}" + (f", {share.workers} for oneCCL" if share.workers else "")
+
+
+def _gets(process: Process, case: Case) -> str:
+    """``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
+    if case.hidden:
+        return f"the machine's own {case.row.name} device" if case.found.devices else "no device"
+    if not process.own:
+        return f"no {case.row.name} device"
+    of = f" of {len(case.found.devices)}" if case.found.how else ""
+    each = (_one(position, of, _device(position, case)) for position in process.own)
+    return f"{case.row.name} {' + '.join(each)} ({case.found.how or 'not checked'})"
+
+
+def _one(position: int, of: str, device: Device) -> str:
+    return ", ".join([f"device {position}{of}", *(part for part in (device.uuid, device.pci, device.part) if part)])
+
+
+def _device(position: int, case: Case) -> Device:
+    """The device at a position, as far as it is known: the numbers of order ``fastest`` are the driver's alone."""
+    if case.expectation.order != "pci" or position >= len(case.found.devices):
+        return Device()
+    return case.found.devices[position]
+
+
+def _receipt_of(process: Process, case: Case) -> dict[str, Any]:
+    devices = [_device(position, case) for position in process.own]
+    return {
+        "localRank": process.local_rank,
+        "positions": process.own,
+        "devices": [_described(device, case.machine) for device in devices],
+    }
+
+
+def _described(device: Device, machine: Machine) -> dict[str, Any]:
+    numa = discovery.numa_node(device, machine)
+    return {
+        "uuid": device.uuid,
+        "pci": device.pci,
+        "part": device.part,
+        "name": device.name,
+        "memory": device.memory,
+        "numa": numa,
+    }

@@ -1,0 +1,81 @@
+"""Each vendor of the table: its machine, how its driver reads its mask, and where its devices cannot be chosen.
+
+Written by hand from the vendors' sources alone: nothing here asks k8sel. A new vendor is one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from entrypoint import trees
+
+from matrix import hosts
+from matrix.drivers import Driver, as_rocm_lists_them, modules, pairs, pairs_of_cores, uuids_and_counted
+from matrix.hosts import DEVICES, MINORS, Host
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor; the texts are the whole reason why k8sel refuses a job, and empty where it does not."""
+
+    host: Host
+    driver: Driver
+    not_in_docker: str = ""  # chosen devices do not enter a container of Docker's
+    not_by_the_host: str = ""  # `allocation: host` cannot choose
+    not_by_process: str = ""  # `isolation: process` has nothing to do
+    gap: str = ""  # devices 0 and 2 leave one in the mask of a single process
+
+
+VENDORS = {
+    # docs.nvidia.com, CUDA programming guide, "CUDA Environment Variables"
+    "cuda": Vendor(
+        Host(hosts.cuda, tuple(f"/dev/nvidia{minor}" for minor in MINORS)),
+        Driver(
+            "CUDA_VISIBLE_DEVICES", uuids_and_counted, empty_is_all=False, counts={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        ),
+    ),
+    # intel/compute-runtime shared/source/execution_environment/execution_environment.cpp, parseAffinityMask
+    "xpu": Vendor(
+        Host(hosts.xpu, hosts.render_nodes()),
+        Driver("ZE_AFFINITY_MASK", ordered=False, counts={"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
+        not_by_the_host="for type xpu no variable says which of a host's devices enter a container",
+    ),
+    # docs.habana.ai v1.10, "Multiple Workloads on a Single Node"; huggingface/optimum-habana#1089
+    "hpu": Vendor(
+        Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS),
+        Driver("HABANA_VISIBLE_MODULES", modules),
+        not_by_the_host=(
+            "what a number of HABANA_VISIBLE_DEVICES is in HABANA_VISIBLE_MODULES differs from host to host"
+        ),
+        not_by_process=(
+            "a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"
+        ),
+    ),
+    # ROCm/clr rocclr/device/rocm/rocdevice.cpp: -1 is no device's number, and an empty mask none
+    "rocm": Vendor(Host(hosts.rocm, hosts.render_nodes()), Driver("HIP_VISIBLE_DEVICES", as_rocm_lists_them)),
+    "cpu": Vendor(Host(lambda box, held: None), Driver(mask="")),
+    "mps": Vendor(Host(lambda box, held: box.write("uname", "Darwin arm64\n"), nodes=("",)), Driver(mask="")),
+    # hiascend.com, environment variables: ASCEND_RT_VISIBLE_DEVICES takes ascending numbers
+    "npu": Vendor(hosts.numbered("davinci"), Driver("ASCEND_RT_VISIBLE_DEVICES", ordered=False)),
+    # aws-neuron/aws-neuron-driver neuron_cdev.c: one range of cores, from 0 for the container's first device
+    "neuron": Vendor(
+        Host(lambda box, held: trees.neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),
+        Driver("NEURON_RT_VISIBLE_CORES", pairs_of_cores, pairs, ordered=False),
+        gap="NEURON_RT_VISIBLE_CORES is one range: devices [0, 2] leave a gap in it",
+    ),
+    # Of these two no source says that the mask orders.
+    "tpu": Vendor(
+        hosts.numbered("accel"),
+        Driver("TPU_VISIBLE_CHIPS", ordered=False),
+        not_in_docker="the table does not say how Docker exposes chosen devices of type tpu",
+        not_by_the_host="for type tpu no variable says which of a host's devices enter a container",
+    ),
+    "mlu": Vendor(hosts.numbered("cambricon_dev"), Driver("MLU_VISIBLE_DEVICES", ordered=False)),
+}
+HOSTS = {name: vendor.host for name, vendor in VENDORS.items()}
+
+
+def shown(row: str, held: Collection[int], env: Mapping[str, str]) -> list[int]:
+    """The devices that a program gets, of those whose nodes are there."""
+    return VENDORS[row].driver.shows(sorted(held), env)
