@@ -46,8 +46,8 @@ from k8sel.planning.plan import JobPlan
 HERE = Path(__file__).parent
 JOB_FILE_HEAD = """# The job file
 
-Every field. `k8sel schema` prints the same as a JSON Schema, `k8sel init` writes a commented file to start from.
-Unknown and duplicate keys are errors; what is not given is decided by `k8sel plan`, which shows the result.
+This table lists every field. `k8sel schema` prints the same as a JSON Schema. `k8sel init` writes a commented file to
+start from. Unknown and duplicate keys are errors. Absent fields get a default; `k8sel plan` shows the result.
 
 | field | type | meaning |
 |---|---|---|
