@@ -159,7 +159,8 @@ that grows.
 {{- $variables := .plan.facts.backends.variables -}}
 {{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
 {{- end -}}
-{{- $bound := dig (default "" $spec.mpi.implementation) (default "" $spec.mpi.binding) list .words.bound -}}
+{{- $bound := list -}}
+{{- if .plan.launcher.usesMpi }}{{ $bound = dig $spec.mpi.implementation (default "" $spec.mpi.binding) list .words.bound }}{{ end -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
