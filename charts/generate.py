@@ -35,7 +35,7 @@ from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.rules import env as env_rules
 from k8sel.jobfile.rules import launch as launch_rules
 from k8sel.jobfile.schema import NULLABLE, schema
-from k8sel.jobfile.spec import API_VERSION, KIND, Spec, decode
+from k8sel.jobfile.spec import API_VERSION, CCL_WORKERS, KIND, Spec, decode
 from k8sel.planning import launch, mpi, pod
 
 
@@ -138,7 +138,7 @@ def facts() -> dict[str, Any]:
         "backends": {
             "options": backends.OPTIONS,
             "variables": dict(backends.VARIABLES),
-            "workers": defaults.CCL_WORKERS,
+            "workers": CCL_WORKERS,
         },
         "hidden": _hidden(),
         "maskedByNumber": masks.BY_NUMBER,

@@ -38,6 +38,7 @@ from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS
+from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
 from k8sel.machine import processes
@@ -205,11 +206,17 @@ def _fields(document: dict[str, Any], part: dict[str, Any], prefix: str) -> Iter
     for name, field in part.get("properties", {}).items():
         resolved = _resolve(document, field)
         required = " (required)" if name in part.get("required", []) else ""
-        text = field.get("description") or resolved.get("description", "")
+        text = _described(field, resolved)
         yield f"`{prefix}{name}`{required} | {_type(resolved)} | {_escape(text)}"
         yield from _fields(document, resolved, f"{prefix}{name}.")
         if resolved.get("type") == "array":
             yield from _fields(document, resolved.get("items", {}), f"{prefix}{name}[].")
+
+
+def _described(field: dict[str, Any], resolved: dict[str, Any]) -> str:
+    """The field's description, with its default where it has one."""
+    text = field.get("description") or resolved.get("description", "")
+    return f"{text} Default: `{resolved['default']}`." if "default" in resolved else text
 
 
 def _resolve(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
@@ -340,7 +347,7 @@ def _carried(text: str) -> Carried | LineError:
         return error
     (job,) = load(made.encode(), "job.yaml")
     plan = api.plan(job, "run", nodes=1)
-    return Carried(made=made, nodes=job.file.spec.nodes or 1, plan=plan, said=[*notes, *plan.warnings])
+    return Carried(made=made, nodes=default(job.file).spec.nodes, plan=plan, said=[*notes, *plan.warnings])
 
 
 def _below(found: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ from k8sel.errors import Kind, Problem, SpecError
 from k8sel.facts.platforms import PLATFORMS, Platform
 from k8sel.jobfile import load as loading
 from k8sel.jobfile import validate
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import Job, locate
 from k8sel.jobfile.rules.devices import AUTO
@@ -89,7 +90,7 @@ def _platform(name: str, nodes: int | None) -> Platform:
 class _Examined(Struct, frozen=True, kw_only=True):
     """A job as it would start, with what the rules find in it."""
 
-    file: JobFile  # defaulted
+    file: CompleteJob
     notes: list[Problem]
     errors: list[Problem]
     warnings: list[Problem]
@@ -123,7 +124,7 @@ def _settled(file: JobFile, platform: Platform, nodes: int | None) -> tuple[JobF
     return replace(file, spec=spec), notes
 
 
-def _defaulted(file: JobFile, platform: Platform) -> JobFile:
+def _defaulted(file: JobFile, platform: Platform) -> CompleteJob:
     if not platform.knows_machine:
         return default(file, platform)
     from k8sel.machine import hardware
@@ -131,9 +132,9 @@ def _defaulted(file: JobFile, platform: Platform) -> JobFile:
     return default(file, platform, sockets=hardware.sockets(), numa_nodes=hardware.numa_nodes())
 
 
-def _one_node(file: JobFile, platform: Platform) -> list[Problem]:
+def _one_node(file: CompleteJob, platform: Platform) -> list[Problem]:
     """Refuses more than one node where the job runs as processes of this machine."""
-    nodes = file.spec.nodes or 1
+    nodes = file.spec.nodes
     if platform.several_nodes or nodes <= 1:
         return []
     message = f"this machine is one node, and the job waits for {nodes}"

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from k8sel.bundle import files
-from k8sel.jobfile.digest import sha256
+from k8sel.jobfile.canonical import sha256
 from k8sel.planning.plan import JobPlan
 
 

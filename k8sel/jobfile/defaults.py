@@ -1,72 +1,94 @@
-"""JobFile to JobFile with everything optional filled in. Knows no rule: a wrong file stays wrong."""
+"""Fills in every default: a JobFile becomes a CompleteJob. Knows no rule: a wrong file stays wrong."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from k8sel.facts import backends
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import KUBERNETES, Platform
-from k8sel.jobfile.spec import Accelerator, Ccl, Cpu, Entrypoint, JobFile, Mpi, MpiName, Policy, Scheduling, Spec
+from k8sel.jobfile.complete import (
+    CompleteAccelerator,
+    CompleteEntrypoint,
+    CompleteJob,
+    CompleteMpi,
+    CompletePolicy,
+    CompleteSpec,
+)
+from k8sel.jobfile.spec import (
+    CCL_WORKERS,
+    MPI,
+    SSH_PORT,
+    Accelerator,
+    Ccl,
+    Cpu,
+    Entrypoint,
+    JobFile,
+    Mpi,
+    Scheduling,
+    Spec,
+)
 
 T = TypeVar("T")
+Complete = TypeVar("Complete", bound=Struct)
 
-MPI: MpiName = "OpenMPI"
-SSH_PORT = 2222
-CCL_WORKERS = 1  # oneCCL's own default
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
 # mpi-operator writes the name of the gang's scheduler itself.
 GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
-def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, numa_nodes: int = 1) -> JobFile:
-    """``job`` with nothing left open that a default decides; a second time changes nothing.
+def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, numa_nodes: int = 1) -> CompleteJob:
+    """``job`` with every default filled in; a complete job is returned as it is.
 
     ``sockets`` and ``numa_nodes``: of this machine, for the platforms that know it.
     """
+    if isinstance(job, CompleteJob):
+        return job
     spec = job.spec
     accelerator, backend = _accelerator(spec.accelerator), _backend(spec)
     by_parts = platform.knows_machine and _by_parts(spec, accelerator)
     parts = {"socket": sockets, "numa": numa_nodes}[spec.cpu.process_per or "socket"] if by_parts else 1
-    return replace(
-        job,
-        spec=replace(
-            spec,
-            target=_given(spec.target, LAUNCHERS[spec.launcher].targets[0]),
-            nodes=_given(spec.nodes, 1),
-            processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, parts)),
-            accelerator=accelerator,
-            backend=backend,
-            ccl=_ccl(spec.ccl, backend),
-            cpu=_counted(spec.cpu) if by_parts else spec.cpu,
-            mpi=_mpi(spec) if LAUNCHERS[spec.launcher].uses_mpi else spec.mpi,
-            scheduling=spec.scheduling if LAUNCHERS[spec.launcher].uses_mpi else _scheduling(spec.scheduling),
-            policy=_policy(spec.policy),
-            entrypoint=_entrypoint(spec.entrypoint),
-        ),
+    complete = _complete(
+        CompleteSpec,
+        spec,
+        target=_given(spec.target, LAUNCHERS[spec.launcher].targets[0]),
+        processes_per_node=_given(spec.processes_per_node, _processes(spec, accelerator, parts)),
+        accelerator=accelerator,
+        backend=backend,
+        ccl=_ccl(spec.ccl, backend),
+        cpu=_counted(spec.cpu) if by_parts else spec.cpu,
+        mpi=_mpi(spec),
+        mpi_given=spec.mpi != Mpi(),
+        scheduling=spec.scheduling if LAUNCHERS[spec.launcher].uses_mpi else _scheduling(spec.scheduling),
+        policy=_complete(CompletePolicy, spec.policy),
+        entrypoint=_entrypoint(spec.entrypoint),
     )
+    return _complete(CompleteJob, job, spec=complete)
+
+
+def _complete(kind: type[Complete], part: Struct, **computed: object) -> Complete:
+    """``part`` as the complete ``kind``, with the constant defaults of its fields and with the ``computed`` ones."""
+    defaults = dict(zip(reversed(part.__struct_fields__), reversed(part.__struct_defaults__), strict=False))
+    filled = {name: defaults[name] if value is None else value for name, value in asdict(part).items()}
+    complete: Any = kind
+    made: Complete = complete(**{**filled, **computed})
+    return made
 
 
 def is_root(spec: Spec) -> bool:
-    """Whether the containers run as root, as far as the file says."""
+    """Whether the file lets the containers run as root."""
     user: Any = {**spec.pod_security_context, **spec.security_context}
     return not user.get("runAsNonRoot", False) and user.get("runAsUser", 0) == 0
 
 
-def _accelerator(accelerator: Accelerator) -> Accelerator:
+def _accelerator(accelerator: Accelerator) -> CompleteAccelerator:
     count, devices = _devices(accelerator)
-    return replace(
-        accelerator,
-        count=count,
-        devices=devices,
-        order=_given(accelerator.order, "pci"),
-        allocation=_given(accelerator.allocation, "devicePlugin"),
-        isolation=_given(accelerator.isolation, "node"),
-    )
+    return _complete(CompleteAccelerator, accelerator, count=count, devices=devices)
 
 
 def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
@@ -78,22 +100,22 @@ def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
     return _given(count, max(devices, default=-1) + 1), devices
 
 
-def _by_parts(spec: Spec, accelerator: Accelerator) -> bool:
+def _by_parts(spec: Spec, accelerator: CompleteAccelerator) -> bool:
     """Whether nothing but the parts of a machine says how many processes a node has."""
     return spec.processes_per_node is None and LAUNCHERS[spec.launcher].per_device and not accelerator.devices
 
 
-def _processes(spec: Spec, accelerator: Accelerator, parts: int) -> int:
-    return len(accelerator.devices or ()) or parts if LAUNCHERS[spec.launcher].per_device else 1
+def _processes(spec: Spec, accelerator: CompleteAccelerator, parts: int) -> int:
+    return len(accelerator.devices) or parts if LAUNCHERS[spec.launcher].per_device else 1
 
 
 def _counted(cpu: Cpu) -> Cpu:
-    """``cpu`` without what processesPerNode says from now on: where the word stays, it decided nothing."""
+    """Removes processPer, since processesPerNode has its number now; a rule refuses a processPer that is left."""
     return replace(cpu, process_per=None)
 
 
 def _backend(spec: Spec) -> str | None:
-    """What the file says, or else the command; a word of the command's that is in no table says nothing."""
+    """Returns the backend that the file names, else the one that the command names, if the table has that one."""
     _, name = backends.named(spec.command) or (0, "")
     return _given(spec.backend, name if name in backends.BACKENDS else None)
 
@@ -102,8 +124,9 @@ def _ccl(ccl: Ccl, backend: str | None) -> Ccl:
     return replace(ccl, workers=_given(ccl.workers, CCL_WORKERS)) if backends.uses_oneccl(backend) else ccl
 
 
-def _mpi(spec: Spec) -> Mpi:
-    return replace(
+def _mpi(spec: Spec) -> CompleteMpi:
+    return _complete(
+        CompleteMpi,
         spec.mpi,
         implementation=_given(spec.mpi.implementation, MPI),
         ssh_port=_given(spec.mpi.ssh_port, SSH_PORT),
@@ -115,19 +138,10 @@ def _scheduling(scheduling: Scheduling) -> Scheduling:
     return replace(scheduling, scheduler_name=_given(scheduling.scheduler_name, GANG_SCHEDULERS.get(scheduling.gang)))
 
 
-def _policy(policy: Policy) -> Policy:
-    return replace(
-        policy,
-        max_restarts=_given(policy.max_restarts, 0),
-        backoff_limit=_given(policy.backoff_limit, 0),
-        clean_pod_policy=_given(policy.clean_pod_policy, "Running"),
-    )
-
-
-def _entrypoint(entrypoint: Entrypoint) -> Entrypoint:
-    """Nothing checks without the entrypoint, so where there is none only a check that the file asks for is one."""
+def _entrypoint(entrypoint: Entrypoint) -> CompleteEntrypoint:
+    """Turns the check off without the entrypoint, unless the file asks for one, which a rule refuses then."""
     check = "off" if entrypoint.mode == "none" else "enforce"
-    return replace(entrypoint, mode=_given(entrypoint.mode, "configMap"), check=_given(entrypoint.check, check))
+    return _complete(CompleteEntrypoint, entrypoint, check=_given(entrypoint.check, check))
 
 
 def _given(value: T | None, otherwise: T) -> T:

@@ -1,7 +1,7 @@
-"""Text to JobFiles: parsed once, decoded once. Decides and defaults nothing; opens no file.
+"""Reads text into JobFiles: parses once, decodes once. Fills in no default; opens no file.
 
-When a document does not decode, ``k8sel.jobfile.explain`` says everything that is wrong with it. It is imported only
-then, since it brings jsonschema along.
+``k8sel.jobfile.explain`` names everything that is wrong with a document that does not decode. It is imported only then,
+since it imports jsonschema.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from k8sel.errors import Kind, Location, Problem, SpecError
 from k8sel.jobfile import canonical
-from k8sel.jobfile.digest import sha256
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.jobfile.yamlio import Document, dump, parse
 
@@ -60,7 +59,7 @@ def load_data(data: Mapping[str, Any]) -> tuple[Job, ...]:
 
 
 def _same_names(jobs: list[Job]) -> Iterator[Problem]:
-    """Jobs of one name would be one job on the cluster: the last one."""
+    """Refuses two jobs with the same name and namespace."""
     seen: dict[tuple[str | None, str], int] = {}
     for job in jobs:
         metadata, path = job.file.metadata, ("metadata", "name")
@@ -84,7 +83,7 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    digest = sha256(canonical.dumps(document.data).encode()).hexdigest()
+    digest = canonical.sha256(canonical.dumps(document.data).encode()).hexdigest()
     return Job(file=decode(document.data), document=document, sha256=digest)
 
 

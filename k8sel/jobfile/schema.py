@@ -17,6 +17,7 @@ Schema = dict[str, Any]
 
 ID = "https://k8sel.dev/schemas/v1alpha1/job.json"
 NULLABLE = "x-nullable"
+NOTHING: tuple[Any, ...] = (None, (), {})  # defaults that mean: nothing is set
 
 
 def schema(mark_nullable: bool = False) -> Schema:
@@ -45,7 +46,7 @@ def schema(mark_nullable: bool = False) -> Schema:
 def _closed(part: Schema, mark: bool) -> Schema:
     """``part`` without its null branch and without defaults that say nothing; anything below it likewise."""
     branches = [branch for branch in part.get("anyOf", ()) if branch != {"type": "null"}]
-    rest = {key: value for key, value in part.items() if key != "anyOf" and (key != "default" or value)}
+    rest = {key: value for key, value in part.items() if key != "anyOf" and (key != "default" or value not in NOTHING)}
     if len(branches) == 1:
         return _closed({**rest, **branches[0]} | ({NULLABLE: True} if mark else {}), mark)
     closed: Schema = {key: _closed(value, mark) if isinstance(value, dict) else value for key, value in rest.items()}

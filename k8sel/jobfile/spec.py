@@ -1,7 +1,8 @@
-"""The job file as the user writes it: frozen models, the one definition of its fields.
+"""The job file as the user writes it: frozen models, which define its fields.
 
-They decode the file, and give the JSON Schema for editors and for the chart (docs/decisions/0001). Field names are the
-public interface; keys are camelCase in the file. Nothing is defaulted or decided here: None is "not given".
+They decode the file, and make the JSON Schema for editors and for the chart (docs/decisions/0001). Field names are the
+public interface; keys are camelCase in the file. None means that the file leaves the field out. A constant default
+stands here; ``defaults.py`` computes those that depend on other fields, and returns a ``CompleteJob``.
 
 No ``from __future__ import annotations``: msgspec needs the types themselves, and would compile each from its text.
 """
@@ -42,6 +43,11 @@ INT32 = 2**31 - 1  # what Kubernetes keeps most numbers in
 Positive = Annotated[int, Meta(ge=1, le=INT32)]
 NotNegative = Annotated[int, Meta(ge=0, le=INT32)]
 MAX_PER_NODE = 1024  # devices or processes of one node: more than any machine has, little enough to list
+# Defaults that depend on the launcher or the backend; a rule refuses these fields where neither reads them. So their
+# models have None, which tells a field that is left out from one that repeats the default.
+MPI: MpiName = "OpenMPI"
+SSH_PORT = 2222
+CCL_WORKERS = 1  # oneCCL's own default
 
 
 class _Model(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -84,7 +90,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             Meta(description="How `devices` are counted; `fastest` only where the table has it."),
         ]
         | None
-    ) = None
+    ) = "pci"
     product: Annotated[
         tuple[Annotated[str, Meta(min_length=1)], ...],
         Meta(
@@ -113,17 +119,17 @@ class Accelerator(_Model, frozen=True, kw_only=True):
     allocation: (
         Annotated[
             Literal["devicePlugin", "host"],
-            Meta(description="Who picks the devices: the device plugin (default), or the numbers in this file."),
+            Meta(description="Who picks the devices: the device plugin, or the numbers in this file."),
         ]
         | None
-    ) = None
+    ) = "devicePlugin"
     isolation: (
         Annotated[
             Literal["node", "process"],
             Meta(description="node: each process sees all of `devices`; process: only its own consecutive share."),
         ]
         | None
-    ) = None
+    ) = "node"
 
 
 class Cpu(_Model, frozen=True, kw_only=True):
@@ -151,9 +157,16 @@ class Cpu(_Model, frozen=True, kw_only=True):
 class Ccl(_Model, frozen=True, kw_only=True):
     """oneCCL, where the backend communicates by it: each field is one of its variables."""
 
-    workers: Annotated[Positive, Meta(description="CCL_WORKER_COUNT: threads of each process; default 1.")] | None = (
-        None
-    )
+    workers: (
+        Annotated[
+            Positive,
+            Meta(
+                description="CCL_WORKER_COUNT: threads of each process.",
+                extra_json_schema={"default": CCL_WORKERS},
+            ),
+        ]
+        | None
+    ) = None
     worker_affinity: (
         Annotated[
             str,
@@ -206,7 +219,9 @@ class EnvVar(_Model, frozen=True, kw_only=True):
 class Mpi(_Model, frozen=True, kw_only=True):
     """MPI settings; only with launcher mpirun."""
 
-    implementation: Annotated[MpiName, Meta(description="Which MPI the image has.")] | None = None
+    implementation: (
+        Annotated[MpiName, Meta(description="Which MPI the image has.", extra_json_schema={"default": MPI})] | None
+    ) = None
     binding: (
         Annotated[
             Literal["none", "socket", "numa", "core"],
@@ -217,7 +232,10 @@ class Mpi(_Model, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    ssh_port: Annotated[int, Meta(ge=1, le=65535, description="Port of sshd; default 2222.")] | None = None
+    ssh_port: (
+        Annotated[int, Meta(ge=1, le=65535, description="Port of sshd.", extra_json_schema={"default": SSH_PORT})]
+        | None
+    ) = None
     ssh_auth_mount_path: (
         Annotated[
             str,
@@ -247,8 +265,8 @@ class Policy(_Model, frozen=True, kw_only=True):
 
     max_restarts: (
         Annotated[NotNegative, Meta(description="torchrun's: restarts of the processes on a node.")] | None
-    ) = None
-    backoff_limit: Annotated[NotNegative, Meta(description="The job's: restarts of its pods.")] | None = None
+    ) = 0
+    backoff_limit: Annotated[NotNegative, Meta(description="The job's: restarts of its pods.")] | None = 0
     active_deadline_seconds: Annotated[Positive, Meta(description="The job fails after this long.")] | None = None
     ttl_seconds_after_finished: (
         Annotated[NotNegative, Meta(description="The finished job is deleted after this long.")] | None
@@ -259,7 +277,7 @@ class Policy(_Model, frozen=True, kw_only=True):
             Meta(description="Which pods go when the job ends; Running lets the devices of a failed job go."),
         ]
         | None
-    ) = None
+    ) = "Running"
 
 
 class Entrypoint(_Model, frozen=True, kw_only=True):
@@ -271,7 +289,7 @@ class Entrypoint(_Model, frozen=True, kw_only=True):
             Meta(description="configMap: brought along; image: built into the image; none: nothing is checked."),
         ]
         | None
-    ) = None
+    ) = "configMap"
     check: Annotated[Literal["enforce", "warn", "off"], Meta(description="What a mismatch does.")] | None = None
 
 
@@ -285,7 +303,7 @@ class Spec(_Model, frozen=True, kw_only=True):
     ]
     launcher: Annotated[LauncherName, Meta(description="What starts the processes and makes them one group.")]
     target: Annotated[TargetName, Meta(description="Kind of the job; default: the launcher's.")] | None = None
-    nodes: Annotated[int, Meta(ge=1, le=10_000, description="Pods that compute.")] | None = None
+    nodes: Annotated[int, Meta(ge=1, le=10_000, description="Pods that compute.")] | None = 1
     processes_per_node: (
         Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
     ) = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.facts.platforms import KUBERNETES, Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules import (
     backend,
     conflicts,
@@ -20,7 +21,6 @@ from k8sel.jobfile.rules import (
     shapes,
 )
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import not_supported
 
 RULES: tuple[Rule, ...] = (
@@ -36,12 +36,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def validate(job: JobFile, platform: Platform = KUBERNETES) -> list[Problem]:
+def validate(job: CompleteJob, platform: Platform = KUBERNETES) -> list[Problem]:
     """Returns the errors and warnings of a defaulted ``job`` on ``platform``."""
     return [problem for rule in RULES for problem in rule(job, platform)]
 
 
-def namespace_policy(job: JobFile, level: str) -> list[Problem]:
+def namespace_policy(job: CompleteJob, level: str) -> list[Problem]:
     """What a namespace of this Pod Security level refuses of a defaulted ``job``: restricted, baseline, privileged."""
     if level not in namespace.LEVELS:
         raise SpecError([not_supported((), level, namespace.LEVELS, "--namespace-policy restricted")])

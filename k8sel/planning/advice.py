@@ -9,14 +9,14 @@ from msgspec import UNSET
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
-from k8sel.jobfile.spec import Spec
+from k8sel.jobfile.complete import CompleteSpec
 from k8sel.planning.env import of_its_pod
 from k8sel.planning.plan import Devices
 
-Rule = Callable[[Spec, Devices], Iterator[Problem]]
+Rule = Callable[[CompleteSpec, Devices], Iterator[Problem]]
 
 
-def warnings(spec: Spec, devices: Devices, platform: Platform) -> tuple[Problem, ...]:
+def warnings(spec: CompleteSpec, devices: Devices, platform: Platform) -> tuple[Problem, ...]:
     """All of them, for a defaulted ``spec``."""
     rules = RULES + PLATFORM_RULES.get(platform.name, ())
     return tuple(problem for rule in rules for problem in rule(spec, devices))
@@ -26,7 +26,7 @@ def _warning(path: FieldPath, message: str, hint: str) -> Problem:
     return Problem(kind=Kind.WARNING, path=("spec", *path), message=message, hint=hint)
 
 
-def _idle_devices(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _idle_devices(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     idle = sorted(set(range(devices.count)) - set(devices.positions))
     if devices.resource_name and idle:
         yield _warning(
@@ -36,8 +36,8 @@ def _idle_devices(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
-def _idle_processes(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    processes, held = spec.processes_per_node or 1, len(devices.positions)
+def _idle_processes(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
+    processes, held = spec.processes_per_node, len(devices.positions)
     if LAUNCHERS[spec.launcher].per_device and processes < held and spec.accelerator.isolation == "node":
         yield _warning(
             ("processesPerNode",),
@@ -46,14 +46,14 @@ def _idle_processes(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
-def _through_torchrun(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _through_torchrun(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     row = LAUNCHERS[spec.launcher]
     warning = row.warning if devices.positions else row.warning_without_devices
     if warning:
         yield _warning(("launcher",), *warning)
 
 
-def _unchecked(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _unchecked(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if spec.entrypoint.mode == "none":
         yield _warning(
             ("entrypoint", "mode"),
@@ -64,8 +64,8 @@ def _unchecked(spec: Spec, devices: Devices) -> Iterator[Problem]:
         yield _warning(("entrypoint", "check"), "nothing is compared before training starts", "enforce, or warn")
 
 
-def _shared_memory(spec: Spec, devices: Devices) -> Iterator[Problem]:
-    if spec.shared_memory is None and (spec.processes_per_node or 1) > 1:
+def _shared_memory(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
+    if spec.shared_memory is None and spec.processes_per_node > 1:
         yield _warning(
             ("sharedMemory",),
             f"{spec.processes_per_node} processes on a node share a /dev/shm of 64 MiB, the runtime's default",
@@ -73,7 +73,7 @@ def _shared_memory(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
-def _cpu_number(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _cpu_number(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if not devices.positions and "cpu" not in spec.resources:
         yield _warning(
             ("resources",),
@@ -82,7 +82,7 @@ def _cpu_number(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
-def _uncounted(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _uncounted(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if spec.accelerator.allocation == "host" and devices.positions:
         yield _warning(
             ("accelerator", "allocation"),
@@ -91,7 +91,7 @@ def _uncounted(spec: Spec, devices: Devices) -> Iterator[Problem]:
         )
 
 
-def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     """The entrypoint reads it in each rank's own container; nothing else does."""
     alone = spec.launcher == "mpirun" and spec.entrypoint.mode == "none"
     for number, variable in enumerate(spec.env if alone else ()):
@@ -103,7 +103,7 @@ def _launchers_value(spec: Spec, devices: Devices) -> Iterator[Problem]:
             )
 
 
-def _retries(spec: Spec, devices: Devices) -> Iterator[Problem]:
+def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     """training-operator's ExitCode and a batch Job's backoffLimit, which know nothing of a check."""
     if not spec.policy.backoff_limit:
         return

@@ -11,12 +11,12 @@ from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.facts import accelerators
 from k8sel.facts.accelerators import Row
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteAccelerator
 from k8sel.jobfile.quantity import whole
-from k8sel.jobfile.spec import Accelerator
 from k8sel.planning.plan import Devices, Fragment, Rank
 
 
-def plan(accelerator: Accelerator, platform: Platform) -> Devices:
+def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
     """One node's devices, of a defaulted ``accelerator``, on ``platform``."""
     row = accelerators.by_name(accelerator.type)
     if not row.is_device or not accelerator.devices:
@@ -63,16 +63,16 @@ def _none(row: Row) -> Devices:
     )
 
 
-def _plugin(accelerator: Accelerator, row: Row) -> Devices:
+def _plugin(accelerator: CompleteAccelerator, row: Row) -> Devices:
     resource = accelerator.resource or row.resource_name
-    positions = accelerator.devices or ()
+    positions = accelerator.devices
     held = _some(accelerator, row, positions=positions)
-    return replace(held, resource_name=resource, count=accelerator.count or 0)
+    return replace(held, resource_name=resource, count=accelerator.count)
 
 
-def _host(accelerator: Accelerator, row: Row) -> Devices:
-    exposed = sorted(accelerator.devices or ())
-    positions = tuple(exposed.index(device) for device in accelerator.devices or ())
+def _host(accelerator: CompleteAccelerator, row: Row) -> Devices:
+    exposed = sorted(accelerator.devices)
+    positions = tuple(exposed.index(device) for device in accelerator.devices)
     held = _some(accelerator, row, positions=positions)
     return replace(held, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
 
@@ -82,7 +82,7 @@ def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:
     return {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
 
 
-def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
+def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
     """What holds however the devices come into the container."""
     return Devices(
         type=row.name,
@@ -92,7 +92,7 @@ def _some(accelerator: Accelerator, row: Row, *, positions: tuple[int, ...]) -> 
         exposure_env={},
         hide_env=accelerators.hide_env(),
         positions=positions,
-        mask_env=_mask(row, positions, accelerator.order or "pci"),
+        mask_env=_mask(row, positions, accelerator.order),
         product=accelerator.product,
         product_label=row.product_label,
         memory=whole(accelerator.memory),

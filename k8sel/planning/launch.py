@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
-from k8sel.jobfile.spec import Spec
+from k8sel.jobfile.complete import CompleteSpec
 from k8sel.planning import mpi
 from k8sel.planning.env import reference
 from k8sel.planning.plan import Argv
@@ -19,7 +19,7 @@ FOLDER = "/k8sel"  # where the entrypoint is mounted
 BUILT_IN = "k8sel-entrypoint"
 
 
-def entry(spec: Spec, platform: Platform, mode: str = "") -> Argv:
+def entry(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
     """The words that start the entrypoint in ``mode`` (default: node); () where the job goes without it."""
     if spec.entrypoint.mode == "none":
         return ()
@@ -28,40 +28,40 @@ def entry(spec: Spec, platform: Platform, mode: str = "") -> Argv:
     return (*program, mode) if mode else program
 
 
-def before(spec: Spec, platform: Platform, mode: str = "") -> Argv:
+def before(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
     """The same in front of a command."""
     words = entry(spec, platform, mode)
     return (*words, "--") if words else ()
 
 
-def launch(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def launch(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
     row = LAUNCHERS[spec.launcher]
     program = row.program if spec.accelerator.devices else row.program_without_devices
     return _PROGRAMS[program](spec, platform, settled)
 
 
-def starts_mode_rank(spec: Spec, platform: Platform) -> bool:
+def starts_mode_rank(spec: CompleteSpec, platform: Platform) -> bool:
     """Whether the launcher starts each rank behind the entrypoint's mode ``rank``."""
     row = LAUNCHERS[spec.launcher]
     isolated = not row.starts_one and spec.accelerator.isolation == "process"
     return bool(entry(spec, platform)) and (row.uses_mpi or isolated)
 
 
-def _alone(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _alone(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     return spec.command
 
 
-def _mpirun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _mpirun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     return mpi.launch(spec, platform, before(spec, platform, "rank"), settled)
 
 
-def _process(spec: Spec, platform: Platform) -> Argv:
+def _process(spec: CompleteSpec, platform: Platform) -> Argv:
     """The command of one process: the entrypoint stands in front where each process gets a mask of its own."""
     return (before(spec, platform, "rank") if starts_mode_rank(spec, platform) else ()) + spec.command
 
 
-def _torchrun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _torchrun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     command = _process(spec, platform)
     group = ("--standalone",) if not platform.operator_env else ()
     processes = ("--nproc-per-node", str(spec.processes_per_node))
@@ -74,10 +74,10 @@ def _torchrun(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Arg
     )
 
 
-def _accelerate(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _accelerate(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
     """Writes every number: accelerate looks for a missing one in PET_ variables and in files of the image."""
     command = _process(spec, platform)
-    nodes, processes = spec.nodes or 1, spec.processes_per_node or 1
+    nodes, processes = spec.nodes, spec.processes_per_node
     local = not platform.operator_env
     total = nodes * processes
     return (
@@ -95,7 +95,7 @@ def _accelerate(spec: Spec, platform: Platform, settled: Mapping[str, str]) -> A
     )
 
 
-def _restarts(spec: Spec, flag: str) -> Argv:
+def _restarts(spec: CompleteSpec, flag: str) -> Argv:
     return (flag, str(spec.policy.max_restarts)) if spec.policy.max_restarts else ()
 
 

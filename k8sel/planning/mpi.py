@@ -12,8 +12,8 @@ from k8sel.entrypoint.protocol import ENVIRON, VARIABLE
 from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile import oneccl
+from k8sel.jobfile.complete import CompleteSpec
 from k8sel.jobfile.defaults import is_root
-from k8sel.jobfile.spec import Spec
 from k8sel.planning import pod
 from k8sel.planning.env import of_its_pod
 from k8sel.planning.plan import Argv, Devices, MpiPlan
@@ -49,46 +49,46 @@ CAPABILITIES = ("NET_BIND_SERVICE",)
 ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # to separate what runs before the login
 
 
-def plan(spec: Spec, devices: Devices) -> MpiPlan:
+def plan(spec: CompleteSpec, devices: Devices) -> MpiPlan:
     """What the target needs to know of MPI."""
     return MpiPlan(
-        implementation=str(spec.mpi.implementation),
+        implementation=spec.mpi.implementation,
         binding=spec.mpi.binding,
-        slots_per_worker=spec.processes_per_node or 1,
-        ssh_port=spec.mpi.ssh_port or 0,
-        ssh_auth_mount_path=str(spec.mpi.ssh_auth_mount_path),
+        slots_per_worker=spec.processes_per_node,
+        ssh_port=spec.mpi.ssh_port,
+        ssh_auth_mount_path=spec.mpi.ssh_auth_mount_path,
         sshd=_sshd(spec),
         launcher_pod=pod.launcher_pod(spec, devices),
         launcher_container=pod.launcher_container(spec),
     )
 
 
-def capabilities(spec: Spec) -> tuple[str, ...]:
+def capabilities(spec: CompleteSpec) -> tuple[str, ...]:
     """That a node's sshd needs."""
     if not LAUNCHERS[spec.launcher].uses_mpi:
         return ()
     return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
-def launch(spec: Spec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
+def launch(spec: CompleteSpec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
     """mpirun for all ranks, each with ``rank`` in front of the user's command."""
     binding = spec.mpi.binding or ""
-    return (*_mpirun(spec, platform, spec.processes_per_node or 1, binding, settled), *rank, *spec.command)
+    return (*_mpirun(spec, platform, spec.processes_per_node, binding, settled), *rank, *spec.command)
 
 
-def probe(spec: Spec, check: Argv) -> Argv:
+def probe(spec: CompleteSpec, check: Argv) -> Argv:
     """mpirun for one ``check`` on each node."""
     return (*_mpirun(spec, KUBERNETES, 1, "", {}), *check)
 
 
-def hostfile(spec: Spec) -> str:
+def hostfile(spec: CompleteSpec) -> str:
     """The file in which the operator lists the nodes."""
-    return MPIS[str(spec.mpi.implementation)].hostfile[-1]
+    return MPIS[spec.mpi.implementation].hostfile[-1]
 
 
-def _mpirun(spec: Spec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
-    mpi = MPIS[str(spec.mpi.implementation)]
-    nodes = spec.nodes or 1
+def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
+    mpi = MPIS[spec.mpi.implementation]
+    nodes = spec.nodes
     return (
         *(_ssh_env(mpi, spec) if platform.over_ssh else ()),
         mpi.program,
@@ -106,12 +106,12 @@ def _hosts(mpi: Mpi, platform: Platform, slots: int) -> Argv:
     return tuple(word.format(slots=slots) for word in mpi.local) if not platform.over_ssh else mpi.hostfile
 
 
-def _cores(spec: Spec) -> int:
+def _cores(spec: CompleteSpec) -> int:
     """Those of one process: its threads compute, and oneCCL's workers have their own."""
-    return (spec.cpu.threads_per_process or 1) + (spec.ccl.workers or 0)
+    return (spec.cpu.threads_per_process or 1) + oneccl.workers(spec)
 
 
-def _exports(mpi: Mpi, spec: Spec, platform: Platform) -> Argv:
+def _exports(mpi: Mpi, spec: CompleteSpec, platform: Platform) -> Argv:
     """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
     entrypoint = spec.entrypoint.mode != "none"
     expected = (VARIABLE,) if entrypoint else ()
@@ -123,20 +123,20 @@ def _exports(mpi: Mpi, spec: Spec, platform: Platform) -> Argv:
     return tuple(word for name in names for word in (mpi.export, name))
 
 
-def _ssh_flag(mpi: Mpi, spec: Spec) -> Argv:
+def _ssh_flag(mpi: Mpi, spec: CompleteSpec) -> Argv:
     return (*mpi.ssh_flag, _ssh_options(spec)) if mpi.ssh_flag else ()
 
 
-def _ssh_env(mpi: Mpi, spec: Spec) -> Argv:
+def _ssh_env(mpi: Mpi, spec: CompleteSpec) -> Argv:
     return ("env", *(f"{name}={_ssh_options(spec)}" for name in mpi.ssh_env)) if mpi.ssh_env else ()
 
 
-def _ssh_options(spec: Spec) -> str:
+def _ssh_options(spec: CompleteSpec) -> str:
     options = " ".join(f"-o {option}" for option in SSH_OPTIONS)
     return f"-p {spec.mpi.ssh_port} -i {spec.mpi.ssh_auth_mount_path}/id_rsa {options}"
 
 
-def _sshd(spec: Spec) -> Argv:
+def _sshd(spec: CompleteSpec) -> Argv:
     """The nodes' command: needs nothing of the image but /usr/sbin/sshd."""
     options = [option.format(port=spec.mpi.ssh_port, path=spec.mpi.ssh_auth_mount_path) for option in SSHD_OPTIONS]
     return (*SSHD_START, *(word for option in options for word in ("-o", option)))

@@ -10,13 +10,13 @@ from k8sel.facts import names
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile import oneccl
+from k8sel.jobfile.complete import CompleteJob, CompleteSpec
 from k8sel.jobfile.quantity import whole
-from k8sel.jobfile.spec import JobFile, Spec
 from k8sel.planning import advice, devices, env, launch, mpi, pod
 from k8sel.planning.plan import Devices, Fragment, JobPlan, Node
 
 
-def plan(job: JobFile, *, sha256: str, platform: Platform = KUBERNETES) -> JobPlan:
+def plan(job: CompleteJob, *, sha256: str, platform: Platform = KUBERNETES) -> JobPlan:
     """``job``, decided. It has to be defaulted for the same ``platform``, and valid."""
     spec, name = job.spec, job.metadata.name
     held = devices.plan(spec.accelerator, platform)
@@ -27,14 +27,14 @@ def plan(job: JobFile, *, sha256: str, platform: Platform = KUBERNETES) -> JobPl
         namespace=job.metadata.namespace,
         labels=_labels(job),
         annotations={**job.metadata.annotations, names.ANNOTATION_JOB_FILE: sha256},
-        target=spec.target or "PyTorchJob",
+        target=spec.target,
         launcher=spec.launcher,
         image=spec.image or "",
         nodes=_nodes(spec, name, held, platform),
-        processes_per_node=spec.processes_per_node or 1,
+        processes_per_node=spec.processes_per_node,
         devices=held,
         expectation=_expectation(job, held, sha256, platform),
-        entrypoint_mode=spec.entrypoint.mode or "configMap",
+        entrypoint_mode=spec.entrypoint.mode,
         launch=started,
         command=launch.before(spec, platform, gate) + started,
         env=_env(spec, name, held, platform),
@@ -47,51 +47,51 @@ def plan(job: JobFile, *, sha256: str, platform: Platform = KUBERNETES) -> JobPl
         priority_class_name=spec.scheduling.priority_class_name,
         gang=spec.scheduling.gang,
         scheduler_name=spec.scheduling.scheduler_name,
-        max_restarts=spec.policy.max_restarts or 0,
-        backoff_limit=spec.policy.backoff_limit or 0,
+        max_restarts=spec.policy.max_restarts,
+        backoff_limit=spec.policy.backoff_limit,
         active_deadline_seconds=spec.policy.active_deadline_seconds,
         ttl_seconds_after_finished=spec.policy.ttl_seconds_after_finished,
-        clean_pod_policy=spec.policy.clean_pod_policy or "Running",
+        clean_pod_policy=spec.policy.clean_pod_policy,
         warnings=advice.warnings(spec, held, platform),
     )
 
 
-def _labels(job: JobFile) -> dict[str, str]:
+def _labels(job: CompleteJob) -> dict[str, str]:
     own = {names.LABEL_MANAGED_BY: names.MANAGER, names.LABEL_JOB: job.metadata.name}
     return {**job.metadata.labels, **own}
 
 
-def _nodes(spec: Spec, job: str, held: Devices, platform: Platform) -> tuple[Node, ...]:
-    count, processes = spec.nodes or 1, spec.processes_per_node or 1
+def _nodes(spec: CompleteSpec, job: str, held: Devices, platform: Platform) -> tuple[Node, ...]:
+    count, processes = spec.nodes, spec.processes_per_node
     called = ("localhost",) * count if not platform.in_container else names.nodes(job, spec.target, count)
-    isolation = spec.accelerator.isolation or "node"
+    isolation = spec.accelerator.isolation
     return tuple(
         Node(name=name, node_rank=index, ranks=devices.ranks(held, processes, isolation, index * processes))
         for index, name in enumerate(called)
     )
 
 
-def _expectation(job: JobFile, held: Devices, sha256: str, platform: Platform) -> Expectation:
+def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platform) -> Expectation:
     spec = job.spec
     gated = LAUNCHERS[spec.launcher].uses_mpi and platform.over_ssh and spec.entrypoint.mode != "none"
     return Expectation(
         accelerator=held.type,
         devices=held.positions,
         count=devices.exactly(held, platform),
-        order=spec.accelerator.order or "pci",
+        order=spec.accelerator.order,
         product=held.product,
         memory=held.memory,
         shared_memory=whole(spec.shared_memory)
         if platform.in_container
         else None,  # there, /dev/shm is the machine's own
-        isolation=spec.accelerator.isolation or "node",
+        isolation=spec.accelerator.isolation,
         launcher=spec.launcher,
-        mpi=str(spec.mpi.implementation) if LAUNCHERS[spec.launcher].uses_mpi else "",
+        mpi=spec.mpi.implementation if LAUNCHERS[spec.launcher].uses_mpi else "",
         backend=spec.backend or "",
-        nodes=spec.nodes or 1,
-        processes_per_node=spec.processes_per_node or 1,
+        nodes=spec.nodes,
+        processes_per_node=spec.processes_per_node,
         threads_per_process=spec.cpu.threads_per_process,
-        check=spec.entrypoint.check or "enforce",
+        check=spec.entrypoint.check,
         job=job.metadata.name,
         job_file=sha256,
         probe=mpi.probe(spec, launch.entry(spec, platform, "check")) if gated else (),
@@ -100,14 +100,14 @@ def _expectation(job: JobFile, held: Devices, sha256: str, platform: Platform) -
     )
 
 
-def _settled(spec: Spec, held: Devices) -> dict[str, str]:
+def _settled(spec: CompleteSpec, held: Devices) -> dict[str, str]:
     """What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none."""
     bare = spec.entrypoint.mode == "none"
     threads = {"OMP_NUM_THREADS": str(spec.cpu.threads_per_process)} if bare and spec.cpu.threads_per_process else {}
     return {**held.mask_env, **threads} if bare or not held.positions else {}
 
 
-def _env(spec: Spec, job: str, held: Devices, platform: Platform) -> tuple[Fragment, ...]:
+def _env(spec: CompleteSpec, job: str, held: Devices, platform: Platform) -> tuple[Fragment, ...]:
     constants = {**held.exposure_env, **_settled(spec, held)}
     if LAUNCHERS[spec.launcher].uses_mpi:
         constants |= {"MASTER_ADDR": _master(job, platform), **mpi.CONSTANTS}

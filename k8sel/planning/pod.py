@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from k8sel.facts import fields
+from k8sel.jobfile.complete import CompleteSpec
 from k8sel.jobfile.defaults import is_root
 from k8sel.jobfile.quantity import text
 from k8sel.jobfile.spec import Spec
@@ -16,28 +17,28 @@ from k8sel.planning.plan import Devices, Fragment
 GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
 MEBIBYTE = 2**20
 LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}}  # mpirun and ssh: quotas want a number
-# Path in the job file -> attribute of Spec. JobPlan has fields of its own for those of scheduling.
+# Path in the job file -> attribute of CompleteSpec. JobPlan has fields of its own for those of scheduling.
 _ATTRIBUTES = {
     f"spec.{key}": ours for key, ours in zip(Spec.__struct_encode_fields__, Spec.__struct_fields__, strict=True)
 }
 
 
-def pod(spec: Spec, devices: Devices) -> Fragment:
+def pod(spec: CompleteSpec, devices: Devices) -> Fragment:
     """Pod-level fields of the nodes' pods."""
     return _pod(spec, _with_labels(spec.affinity, _labels(devices)), devices)
 
 
-def launcher_pod(spec: Spec, devices: Devices) -> Fragment:
+def launcher_pod(spec: CompleteSpec, devices: Devices) -> Fragment:
     """Pod-level fields of a launcher, which runs on any node that the job file allows."""
     return _pod(spec, spec.affinity, devices)
 
 
-def container(spec: Spec, devices: Devices, capabilities: tuple[str, ...] = ()) -> Fragment:
+def container(spec: CompleteSpec, devices: Devices, capabilities: tuple[str, ...] = ()) -> Fragment:
     """Container-level fields of the nodes' containers."""
     return _container(spec, _resources(spec, devices), capabilities)
 
 
-def launcher_container(spec: Spec) -> Fragment:
+def launcher_container(spec: CompleteSpec) -> Fragment:
     """Container-level fields of a launcher, which has no device."""
     return _container(spec, LAUNCHER_RESOURCES, ())
 
@@ -47,7 +48,7 @@ def quantity(value: float | str | None) -> str | None:
     return None if value is None else text(value)
 
 
-def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:
+def _pod(spec: CompleteSpec, affinity: Fragment, devices: Devices) -> Fragment:
     own = {
         "automountServiceAccountToken": None if spec.service_account_name else False,
         "enableServiceLinks": False,  # or each service of the namespace leaves *_PORT variables here
@@ -62,7 +63,7 @@ def _pod(spec: Spec, affinity: Fragment, devices: Devices) -> Fragment:
     return fields.in_order("pod", _given(own) | _given(_copied("pod", spec)))
 
 
-def _container(spec: Spec, resources: Fragment, capabilities: tuple[str, ...]) -> Fragment:
+def _container(spec: CompleteSpec, resources: Fragment, capabilities: tuple[str, ...]) -> Fragment:
     own = {
         "resources": resources,
         "volumeMounts": list(spec.volume_mounts),
@@ -71,28 +72,28 @@ def _container(spec: Spec, resources: Fragment, capabilities: tuple[str, ...]) -
     return fields.in_order("container", _given(own) | _given(_copied("container", spec)))
 
 
-def _copied(place: str, spec: Spec) -> dict[str, Any]:
+def _copied(place: str, spec: CompleteSpec) -> dict[str, Any]:
     """Fields of ``place`` as the job file has them."""
     paths = fields.copied(place).items()
     values = {name: getattr(spec, _ATTRIBUTES[path]) for name, path in paths if path in _ATTRIBUTES}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _resources(spec: Spec, devices: Devices) -> Fragment:
+def _resources(spec: CompleteSpec, devices: Devices) -> Fragment:
     amounts = {name: str(quantity(amount)) for name, amount in spec.resources.items()}
     if devices.resource_name:
         amounts[devices.resource_name] = str(devices.count)
     return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
 
 
-def _pod_security(spec: Spec) -> Fragment:
+def _pod_security(spec: CompleteSpec) -> Fragment:
     given = spec.pod_security_context
     nobody: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
     profile = {} if "seccompProfile" in given else {"seccompProfile": {"type": "RuntimeDefault"}}
     return {**nobody, **given, **profile}
 
 
-def _security(spec: Spec, capabilities: tuple[str, ...]) -> Fragment:
+def _security(spec: CompleteSpec, capabilities: tuple[str, ...]) -> Fragment:
     given = spec.security_context
     if given.get("privileged"):
         return given  # it has all rights; the API refuses some other settings beside it
@@ -111,7 +112,7 @@ def _over(own: dict[str, Any], given: Fragment) -> dict[str, Any]:
     return merged
 
 
-def _tolerations(spec: Spec, devices: Devices) -> list[Fragment]:
+def _tolerations(spec: CompleteSpec, devices: Devices) -> list[Fragment]:
     given = list(spec.tolerations)
     return given + [toleration for toleration in devices.tolerations if toleration not in given]
 

@@ -195,12 +195,16 @@ def _model(info: inspect.StructType) -> Strategy:
     """The mapping of one model."""
     fields = {field.encode_name: _field(field.encode_name, field.type) for field in info.fields}
     needed = {f.encode_name for f in info.fields if f.required or f.encode_name in ALWAYS}
-    nullable = {f.encode_name for f in info.fields if f.default is None and f.encode_name not in ALWAYS}
+    nullable = {f.encode_name for f in info.fields if _takes_null(f.type) and f.encode_name not in ALWAYS}
     drawn = {name: values | st.none() if name in nullable else values for name, values in fields.items()}
     return st.fixed_dictionaries(
         {name: values for name, values in drawn.items() if name in needed},
         optional={name: values for name, values in drawn.items() if name not in needed},
     )
+
+
+def _takes_null(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.UnionType) and kind.includes_none
 
 
 def _field(name: str, kind: inspect.Type) -> Strategy:

@@ -15,7 +15,7 @@ from k8sel import api
 from k8sel.errors import Problem, SpecError
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import validate
-from k8sel.jobfile.spec import JobFile
+from k8sel.jobfile.complete import CompleteJob
 from planning import goldens
 
 HEAVY = ("kubernetes", "docker", "jsonschema", "rich", "typer", "requests")
@@ -106,7 +106,7 @@ def test_each_rule_looks_at_a_job_once(
 ) -> None:
     calls = [0] * len(validate.RULES)
 
-    def counted(index: int, file: JobFile, platform: Platform) -> Iterable[Problem]:
+    def counted(index: int, file: CompleteJob, platform: Platform) -> Iterable[Problem]:
         calls[index] += 1
         return rules[index](file, platform)
 

@@ -8,12 +8,14 @@ import pytest
 
 from k8sel.facts import names
 from k8sel.facts.platforms import PLATFORMS
+from k8sel.jobfile.complete import CompleteSpec
 from k8sel.jobfile.defaults import default
-from k8sel.jobfile.spec import Spec
+from k8sel.jobfile.schema import schema
+from k8sel.jobfile.validate import errors, validate
 from planning.jobs import job
 
 
-def defaulted(accelerator: dict[str, Any], platform: str = "kubernetes", **spec: object) -> Spec:
+def defaulted(accelerator: dict[str, Any], platform: str = "kubernetes", **spec: object) -> CompleteSpec:
     return default(job(accelerator, spec), PLATFORMS[platform], sockets=2, numa_nodes=4).spec
 
 
@@ -100,6 +102,36 @@ def test_a_backend_of_the_file_is_its_own() -> None:
 )
 def test_oneccl_has_one_worker_where_it_is_used(given: dict[str, Any], workers: int | None) -> None:
     assert defaulted({"type": "xpu"}, **given).ccl.workers == workers
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("Spec", "nodes", 1),
+        ("Accelerator", "order", "pci"),
+        ("Accelerator", "allocation", "devicePlugin"),
+        ("Accelerator", "isolation", "node"),
+        ("Ccl", "workers", 1),
+        ("Mpi", "implementation", "OpenMPI"),
+        ("Mpi", "sshPort", 2222),
+        ("Policy", "maxRestarts", 0),
+        ("Policy", "backoffLimit", 0),
+        ("Policy", "cleanPodPolicy", "Running"),
+        ("Entrypoint", "mode", "configMap"),
+    ],
+)
+def test_an_editor_shows_a_constant_default(part: str, field: str, value: object) -> None:
+    assert schema()["$defs"][part]["properties"][field]["default"] == value
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [({"mpi": {"implementation": "OpenMPI", "sshPort": 2222}}, "mpi"), ({"ccl": {"workers": 1}}, "ccl")],
+)
+def test_a_field_that_nothing_reads_is_refused_even_with_its_default(given: dict[str, Any], path: str) -> None:
+    found = errors(validate(default(job({"type": "cpu"}, given))))
+
+    assert [problem.path for problem in found] == [("spec", path)]
 
 
 def test_python_starts_one_process() -> None:

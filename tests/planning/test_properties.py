@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,9 @@ from k8sel.facts.backends import BACKENDS, uses_oneccl
 from k8sel.facts.launchers import LAUNCHERS, MPIS
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import yamlio
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import default
+from k8sel.jobfile.schema import NULLABLE, schema
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.planning import env, planner
 
@@ -77,6 +80,26 @@ def test_a_second_default_changes_nothing(job: JobFile, platform: str) -> None:
     once = default(job, PLATFORMS[platform], sockets=2, numa_nodes=4)
 
     assert default(once, PLATFORMS[platform], sockets=2, numa_nodes=4) == once
+
+
+@given(jobs(), DOORS)
+def test_a_complete_job_has_a_value_wherever_its_type_says_so(job: JobFile, platform: str) -> None:
+    complete = default(job, PLATFORMS[platform], sockets=2, numa_nodes=4)
+
+    assert msgspec.convert(msgspec.to_builtins(complete), CompleteJob) == complete
+
+
+@given(jobs())
+def test_a_null_is_a_field_that_is_left_out(job: JobFile) -> None:
+    assert default(decode(_with_nulls(msgspec.to_builtins(job), schema(mark_nullable=True)))) == default(job)
+
+
+def _with_nulls(data: dict[str, Any], whole: dict[str, Any], part: str = "JobFile") -> dict[str, Any]:
+    """``data`` with null in each field that it leaves out and that may be null."""
+    fields = whole["$defs"][part]["properties"]
+    nulls = {key: None for key, field in fields.items() if field.get(NULLABLE)}
+    inner = {key: field["$ref"].rpartition("/")[2] for key, field in fields.items() if "$ref" in field}
+    return nulls | data | {key: _with_nulls(data.get(key, {}), whole, name) for key, name in inner.items()}
 
 
 @given(jobs(), DOORS)

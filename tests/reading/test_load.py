@@ -131,9 +131,11 @@ def test_every_pattern_of_the_models_has_its_words() -> None:
 
 
 def test_the_models_types_are_no_texts_that_would_have_to_be_compiled() -> None:
-    models = [*spec._Model.__subclasses__(), accelerators.Row, launchers.Mpi]
+    given = spec._Model.__subclasses__()
+    complete = [each for model in given for each in model.__subclasses__()]
+    models = [*given, *complete, accelerators.Row, launchers.Mpi]
     fields = [field for model in models for field in model.__annotations__.items()]
-    assert {"command", "mask_env", "export"} <= dict(fields).keys()
+    assert {"command", "mpi_given", "mask_env", "export"} <= dict(fields).keys()
     assert [name for name, kind in fields if isinstance(kind, str)] == []
 
 

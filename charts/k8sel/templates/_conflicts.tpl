@@ -31,6 +31,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- $job := dict "root" .root "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- $devices := len $spec.accelerator.devices -}}
 {{- $_ := set $job "devices" $devices -}}
+{{- $_ := set $job "mpiGiven" (not (empty $spec.mpi)) -}}
 {{- $_ := set $job "someDevices" (printf "%d device%s" $devices (eq $devices 1 | ternary "" "s")) -}}
 {{- range $name, $amount := dict "deviceMemory" $spec.accelerator.memory "sharedMemory" $spec.sharedMemory "memory" $spec.resources.memory -}}
 {{- $_ := set $job $name (include "k8sel.whole" (dict "plan" $ "quantity" $amount) | int64) -}}

@@ -9,8 +9,7 @@ import msgspec
 from k8sel.adopt.line.draft import Draft
 from k8sel.facts.backends import BACKENDS, VARIABLES, named, uses_oneccl
 from k8sel.facts.launchers import MPIS
-from k8sel.jobfile.defaults import CCL_WORKERS
-from k8sel.jobfile.spec import Ccl
+from k8sel.jobfile.spec import CCL_WORKERS, Ccl
 
 _MODULES = {
     module: name for name, row in BACKENDS.items() for module in row.modules

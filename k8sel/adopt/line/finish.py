@@ -81,9 +81,21 @@ def _text(fields: dict[FieldPath, Any]) -> str:
             part = part.setdefault(str(name), {})
         part[str(path[-1])] = value
     try:
-        return yamlio.dump([msgspec.to_builtins(decode(whole))])
+        return yamlio.dump([_in_order(whole, decode(whole))])
     except msgspec.ValidationError:  # written as it is: validation reports the place and the reason
         return yamlio.dump([whole])
+
+
+def _in_order(part: dict[str, Any], model: Struct) -> dict[str, Any]:
+    """The fields of ``part`` in the order of its ``model``, without empty ones; what repeats a default stays."""
+    written, ordered = msgspec.to_builtins(model), dict[str, Any]()
+    for key, attribute in zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True):
+        inner = getattr(model, attribute)
+        if isinstance(inner, Struct) and key in part:
+            ordered[key] = _in_order(part[key], inner)
+        elif key in written or part.get(key) not in (None, [], {}):
+            ordered[key] = written.get(key, part.get(key))
+    return ordered
 
 
 def _placed(draft: Draft, problem: Problem) -> Problem:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from k8sel.errors import Problem
 from k8sel.facts.backends import BACKENDS, VARIABLES, uses_oneccl
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, invalid, not_supported
 
 HERE = ("spec", "backend")
@@ -19,7 +20,7 @@ CCL = ("spec", "ccl")
 _TRANSPORT = VARIABLES["transport"]
 
 
-def known_backend(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def known_backend(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """The backend is a row of the table."""
     name = job.spec.backend
     if name is not None and name not in BACKENDS:
@@ -27,14 +28,14 @@ def known_backend(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield not_supported(HERE, name, BACKENDS, hint)
 
 
-def workers_have_cores(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def workers_have_cores(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """oneCCL takes one core for each worker of the node (src/common/env/env.cpp, parse_affinity)."""
     affinity, path = job.spec.ccl.worker_affinity, (*CCL, "workerAffinity")
     if affinity in (None, "auto") or not uses_oneccl(job.spec.backend):
         return
     ranges = [_range(part) for part in str(affinity).split(",")]
     backwards = next(((first, last) for first, last in ranges if first > last), None)
-    workers, processes = job.spec.ccl.workers or 1, job.spec.processes_per_node or 1
+    workers, processes = oneccl.workers(job.spec), job.spec.processes_per_node
     cores = sum(last - first + 1 for first, last in ranges)
     if backwards:
         message = f"{backwards[0]}-{backwards[1]} begins with the higher core"

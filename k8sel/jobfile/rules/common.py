@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from k8sel.errors import Problem
 from k8sel.facts.platforms import Platform
-from k8sel.jobfile.spec import JobFile
+from k8sel.jobfile.complete import CompleteJob
 
-Rule = Callable[[JobFile, Platform], Iterator[Problem]]
+Rule = Callable[[CompleteJob, Platform], Iterator[Problem]]
 
 # For re.fullmatch, which compiles a pattern when it is first used and keeps it: a job uses few of them.
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"

@@ -23,10 +23,10 @@ from k8sel.facts import accelerators, backends, launchers
 from k8sel.facts.backends import BACKENDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import ROOT_SSH, is_root
 from k8sel.jobfile.quantity import amount, text
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import bare
 
 TABLE = Path(accelerators.__file__).parent / "conflicts.json"
@@ -53,7 +53,7 @@ class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 CONFLICTS = msgspec.json.decode(TABLE.read_bytes(), type=tuple[Conflict, ...])
 
 
-def conflicts(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def conflicts(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """The rows whose conditions the job meets."""
     view = _View(job, platform)
     for row, tests in zip(CONFLICTS, _TESTS, strict=True):
@@ -65,7 +65,7 @@ def conflicts(job: JobFile, platform: Platform) -> Iterator[Problem]:
 class _View:
     """What the conditions can ask of one job, each part made when it is first asked for."""
 
-    def __init__(self, job: JobFile, platform: Platform) -> None:
+    def __init__(self, job: CompleteJob, platform: Platform) -> None:
         self._job = job
         self._parts: dict[str, Any] = {"on": platform.name, "spec": job.spec, "facts": FACTS}
         self._found: dict[str, Any] = {}
@@ -133,18 +133,18 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 _TESTS = tuple(map(_tests, CONFLICTS))
 
 
-def _target(job: JobFile) -> dict[str, list[str]]:
+def _target(job: CompleteJob) -> dict[str, list[str]]:
     return {"launchers": [name for name, row in LAUNCHERS.items() if job.spec.target in row.targets]}
 
 
-def _command(job: JobFile) -> dict[str, str | None]:
+def _command(job: CompleteJob) -> dict[str, str | None]:
     """The backend that the command names, and where the job's own is named."""
     index, name = backends.named(job.spec.command) or (0, None)
     here = name is not None and name == job.spec.backend
     return {"backend": name, "backendPath": f"spec.command[{index}]" if here else "spec.backend"}
 
 
-def _computes(job: JobFile) -> Mapping[str, Any] | None:
+def _computes(job: CompleteJob) -> Mapping[str, Any] | None:
     """What the processes compute on: the type, or the one without devices where none is used."""
     row, asked = accelerators.ROWS.get(job.spec.accelerator.type), job.spec.accelerator
     bare_cpu = row is not None and row.is_device and not asked.devices
@@ -161,13 +161,14 @@ COMPUTES: Mapping[str, dict[str, Any]] = {
 }
 
 
-def _job(job: JobFile) -> dict[str, Any]:
+def _job(job: CompleteJob) -> dict[str, Any]:
     """What is counted."""
     spec, annotations = job.spec, job.metadata.annotations.items()
-    devices = len(spec.accelerator.devices or ())
+    devices = len(spec.accelerator.devices)
     return {
         "root": is_root(spec),
-        "processes": (spec.nodes or 1) * (spec.processes_per_node or 1),
+        "mpiGiven": spec.mpi_given,
+        "processes": spec.nodes * spec.processes_per_node,
         "devices": devices,
         "someDevices": "1 device" if devices == 1 else f"{devices} devices",
         "deviceMemory": _amount(spec.accelerator.memory),
@@ -181,7 +182,7 @@ def _amount(value: float | str | None) -> Decimal | None:
     return None if value is None else amount(value)
 
 
-VIEWS: dict[str, Callable[[JobFile], Any]] = {
+VIEWS: dict[str, Callable[[CompleteJob], Any]] = {
     "launcher": lambda job: LAUNCHERS[job.spec.launcher],
     "target": _target,
     "mpi": lambda job: launchers.mpi_of(job.spec.launcher, job.spec.mpi.implementation),

@@ -9,8 +9,8 @@ from k8sel.entrypoint import masks
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
 AUTO = "auto"  # the machine's own kind of device
@@ -18,17 +18,17 @@ HERE = ("spec", "accelerator")
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
 
 
-def _row(job: JobFile) -> Row | None:
+def _row(job: CompleteJob) -> Row | None:
     return ROWS.get(job.spec.accelerator.type)
 
 
-def _device_row(job: JobFile) -> Row | None:
+def _device_row(job: CompleteJob) -> Row | None:
     """The row, where it is one of devices that can be counted."""
     row = _row(job)
     return row if row and row.is_device else None
 
 
-def known_type(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """The type is a row of the table, or `auto` where the machine is at hand."""
     name, path = job.spec.accelerator.type, (*HERE, "type")
     types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
@@ -44,20 +44,20 @@ def _meant(name: str, types: Sequence[str]) -> str:
     return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
 
 
-def in_a_container(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Some devices cannot be given to a container at all."""
     row = _row(job)
     if row and not row.in_container and platform.in_container:
         yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
 
 
-def no_devices_to_name(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A type without devices has none to count or to name."""
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
-        counted = range(asked.count or 0)
+        counted = range(asked.count)
         named = asked.devices and list(asked.devices) != list(counted)
-        wanted = f"names {list(asked.devices or ())}" if named else f"asks for {_some(len(counted))}"
+        wanted = f"names {list(asked.devices)}" if named else f"asks for {_some(len(counted))}"
         message = f"type {row.name} has no devices, and the file {wanted}"
         yield forbidden(HERE, message, "leave count and devices out")
 
@@ -66,10 +66,10 @@ def _some(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
 
 
-def enough_devices(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def enough_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Each named device is one of those asked for."""
     asked = job.spec.accelerator
-    count, devices = asked.count or 0, asked.devices or ()
+    count, devices = asked.count, asked.devices
     top = max(devices, default=-1)
     if not devices or count > top or _row_without_devices(job):
         return
@@ -79,7 +79,7 @@ def enough_devices(job: JobFile, platform: Platform) -> Iterator[Problem]:
     yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {top + 1}{other}")
 
 
-def _row_without_devices(job: JobFile) -> bool:
+def _row_without_devices(job: CompleteJob) -> bool:
     row = _row(job)
     return row is not None and not row.is_device
 
@@ -90,27 +90,27 @@ def _ranks(devices: Sequence[int]) -> list[int]:
     return [ordered.index(device) for device in devices]
 
 
-def each_device_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def each_device_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """No device is two processes' own."""
-    devices = job.spec.accelerator.devices or ()
+    devices = job.spec.accelerator.devices
     for index, device in enumerate(devices):
         if device in devices[:index]:
             message = f"device {device} is devices[{devices.index(device)}] already"
             yield duplicate((*HERE, "devices", index), message, "name each device once")
 
 
-def equal_shares(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """With isolation `process` every process gets as many devices as the others."""
-    processes, devices = job.spec.processes_per_node or 1, job.spec.accelerator.devices or ()
+    processes, devices = job.spec.processes_per_node, job.spec.accelerator.devices
     if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
         message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
         possible = [number for number in range(1, len(devices) + 1) if len(devices) % number == 0]
         yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
 
 
-def mask_order(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Where a mask is a set, what a process sees is in the driver's own order."""
-    row, devices = _device_row(job), job.spec.accelerator.devices or ()
+    row, devices = _device_row(job), job.spec.accelerator.devices
     if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
         message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
         other = "" if job.spec.accelerator.isolation == "process" else _OWN_MASK
@@ -118,31 +118,31 @@ def mask_order(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield invalid((*HERE, "devices"), message, hint)
 
 
-def _shares(job: JobFile) -> list[tuple[int, ...]]:
+def _shares(job: CompleteJob) -> list[tuple[int, ...]]:
     """The devices that each process of a node sees."""
-    asked, processes = job.spec.accelerator, job.spec.processes_per_node or 1
-    return masks.shares(asked.devices or (), processes, asked.isolation or "node")
+    asked, processes = job.spec.accelerator, job.spec.processes_per_node
+    return masks.shares(asked.devices, processes, asked.isolation)
 
 
-def mask_without_a_gap(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
     row, asked = _device_row(job), job.spec.accelerator
     if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
-        message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices or ()))} leave a gap in it"
+        message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices))} leave a gap in it"
         other = "" if asked.isolation == "process" else _OWN_MASK
         yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
 
 
-def order_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def order_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """How numbers count is the driver's: only some can be told."""
-    row, order = _row(job), job.spec.accelerator.order or "pci"
+    row, order = _row(job), job.spec.accelerator.order
     if row and order != "pci" and order not in row.order_env:
         yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
 
 
-def resource_is_the_rows(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A resource is another name for the same kind of device."""
     asked, row = job.spec.accelerator, _row(job)
     path = (*HERE, "resource")
@@ -156,7 +156,7 @@ def resource_is_the_rows(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
 
 
-def product_is_labelled(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A product is the value of a node's label."""
     row, asked = _row(job), job.spec.accelerator
     for index, product in enumerate(asked.product):
@@ -169,10 +169,10 @@ def _product_hint(row: Row | None) -> str:
     return f"kubectl get nodes -L {label} shows the values" if label else ""
 
 
-def one_machine(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
     asked = job.spec.accelerator
-    if platform.exposes and (job.spec.nodes or 1) > 1 and asked.devices != tuple(range(asked.count or 0)):
+    if platform.exposes and job.spec.nodes > 1 and asked.devices != tuple(range(asked.count)):
         message = "with several nodes on one machine, node k uses the k-th part of its devices"
         yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
 

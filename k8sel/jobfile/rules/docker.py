@@ -12,8 +12,8 @@ from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.fields import FIELDS
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import bare, forbidden, required, warning
 
 BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
@@ -28,7 +28,7 @@ IGNORED = {row.path for rows in FIELDS.values() for row in rows.values() if row.
 
 def _only_docker(rule: Rule) -> Rule:
     @wraps(rule)
-    def apart(job: JobFile, platform: Platform) -> Iterator[Problem]:
+    def apart(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         if platform.exposes:
             yield from rule(job, platform)
 
@@ -36,7 +36,7 @@ def _only_docker(rule: Rule) -> Rule:
 
 
 @_only_docker
-def exposure_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def exposure_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses chosen devices where the table has no way to expose them in a container."""
     row = ROWS.get(job.spec.accelerator.type)
     if row and row.is_device and job.spec.accelerator.devices and not row.in_docker:
@@ -45,7 +45,7 @@ def exposure_is_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
 
 
 @_only_docker
-def volumes_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def volumes_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
@@ -56,7 +56,7 @@ def volumes_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
 
 
 @_only_docker
-def values_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def values_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that take their value from a cluster."""
     for index, variable in enumerate(job.spec.env):
         if variable.value_from:
@@ -65,7 +65,7 @@ def values_are_here(job: JobFile, platform: Platform) -> Iterator[Problem]:
 
 
 @_only_docker
-def security_is_whole(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def security_is_whole(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses incomplete profiles and sysctls. On a cluster the API server does."""
     for name, given in _contexts(job):
         apparmor, sysctls = given.get("appArmorProfile"), given.get("sysctls")
@@ -78,13 +78,13 @@ def security_is_whole(job: JobFile, platform: Platform) -> Iterator[Problem]:
                     yield required(("spec", name, "sysctls", index, part), "a sysctl has a name and a value")
 
 
-def _contexts(job: JobFile) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _contexts(job: CompleteJob) -> tuple[tuple[str, dict[str, Any]], ...]:
     spec = job.spec
     return ("podSecurityContext", spec.pod_security_context), ("securityContext", spec.security_context)
 
 
 @_only_docker
-def ignored_fields(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def ignored_fields(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of fields that Docker ignores."""
     for path, value in _clusters_own(job):
         if value:
@@ -92,7 +92,7 @@ def ignored_fields(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield warning(("spec", *path), message, "keep it for a cluster, or leave it out")
 
 
-def _clusters_own(job: JobFile) -> Iterator[tuple[FieldPath, object]]:
+def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
     """Paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
     spec, asked = job.spec, job.spec.accelerator
     yield ("accelerator", "allocation"), asked.allocation == "host"

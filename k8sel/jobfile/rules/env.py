@@ -14,8 +14,9 @@ from k8sel.facts.backends import VARIABLES
 from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import EnvVar, JobFile
+from k8sel.jobfile.spec import EnvVar
 from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -62,7 +63,7 @@ def owner(name: str) -> tuple[str, str] | None:
     return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
 
 
-def owned_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A variable has one writer."""
     for index, entry in enumerate(job.spec.env):
         why = owner(entry.name)
@@ -72,7 +73,7 @@ def owned_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
             )
 
 
-def names_of_ccl(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
     fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
     given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
@@ -82,7 +83,7 @@ def names_of_ccl(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield forbidden(("spec", "env", index, "name"), message, f"ccl.{fields[entry.name]} says it")
 
 
-def names_of_binding(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """mpirun's command line has the last word on what its processes are bound to."""
     spec = job.spec
     written = (
@@ -101,7 +102,7 @@ def bound_by(mpi: Mpi, binding: str) -> list[str]:
     return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 
 
-def each_name_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def each_name_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Kubernetes lets the last one count, and refuses both in a server-side apply."""
     first: dict[str, int] = {}
     for index, entry in enumerate(job.spec.env):
@@ -110,7 +111,7 @@ def each_name_once(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
 
 
-def names_for_a_shell(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def names_for_a_shell(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
     through_a_shell = job.spec.entrypoint.mode == "configMap" or LAUNCHERS[job.spec.launcher].uses_mpi
     for index, entry in enumerate(job.spec.env if through_a_shell and platform.in_container else ()):
@@ -119,7 +120,7 @@ def names_for_a_shell(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
 
 
-def one_value(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Either a value, or where it is from."""
     for index, entry in enumerate(job.spec.env):
         given = [entry.value is not UNSET, entry.value_from is not UNSET]
@@ -131,7 +132,7 @@ def one_value(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
 
 
-def one_source(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def one_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A variable is read from one place."""
     for index, entry in enumerate(job.spec.env):
         if entry.value_from is UNSET:
@@ -141,7 +142,7 @@ def one_source(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(path, "it has to be exactly one source", f"one of {', '.join(SOURCES)}")
 
 
-def references_are_known(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def references_are_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """What the operator writes comes after the file's own variables, so these cannot refer to it."""
     for index, entry in enumerate(job.spec.env):
         for name in _references(entry):
@@ -156,14 +157,14 @@ def _references(entry: EnvVar) -> list[str]:
     return re.findall(_REFERENCE, value.replace("$$", " "))
 
 
-def no_zero_byte(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def no_zero_byte(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """The kernel ends a variable there."""
     for index, entry in enumerate(job.spec.env):
         if entry.value is not UNSET and "\0" in entry.value:
             yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
 
 
-def overwritten_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def overwritten_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """training-operator appends PYTHONUNBUFFERED=1 (pkg/controller.v1/pytorch/envvar.go)."""
     for index, entry in enumerate(job.spec.env):
         if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":

@@ -9,9 +9,10 @@ from pathlib import PurePosixPath
 
 from k8sel.errors import Problem
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile import oneccl
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.quantity import amount
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import as_list, forbidden, invalid, quote, required, warning
 
 COMMAND = ("spec", "command")
@@ -25,7 +26,7 @@ ENDS_AN_OPTION = r"[\s\"'\\,]"  # in a word of ssh's options
 _OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|standalone)(=.*)?")
 
 
-def image_is_given(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def image_is_given(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A container needs an image."""
     image = job.spec.image
     if image is None and platform.in_container:
@@ -34,7 +35,7 @@ def image_is_given(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield invalid(("spec", "image"), f"{quote(image)} has white space in it", "write the image's name only")
 
 
-def command_is_words(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def command_is_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A command is a list of words, its program first."""
     command = job.spec.command
     if not command[0].strip():
@@ -47,7 +48,7 @@ def command_is_words(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid((*COMMAND, index), "a program's argument cannot hold a zero byte")
 
 
-def no_launcher_inside(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def no_launcher_inside(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """The command is what one runs on one device: a launcher within the launcher starts each process many times."""
     found = _starter(job.spec.command)
     if found:
@@ -71,7 +72,7 @@ def _starter(command: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def no_launcher_options(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """torchrun's options after the program's name reach the program, not torchrun."""
     for index, word in enumerate(job.spec.command):
         if _OPTION.fullmatch(word):
@@ -79,7 +80,7 @@ def no_launcher_options(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield warning((*COMMAND, index), message, "nodes and processesPerNode say it to the launcher")
 
 
-def ssh_settings(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """ssh's options are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
     if path and re.search(ENDS_AN_OPTION, path):
@@ -87,10 +88,10 @@ def ssh_settings(job: JobFile, platform: Platform) -> Iterator[Problem]:
         yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
 
 
-def processes_have_cpus(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def processes_have_cpus(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Threads beyond the CPUs wait for each other, and for oneCCL's."""
-    threads, workers = job.spec.cpu.threads_per_process or 0, job.spec.ccl.workers or 0
-    processes, cpus = job.spec.processes_per_node or 1, amount(job.spec.resources.get("cpu", 0)) or 0
+    threads, workers = job.spec.cpu.threads_per_process or 0, oneccl.workers(job.spec)
+    processes, cpus = job.spec.processes_per_node, amount(job.spec.resources.get("cpu", 0)) or 0
     if threads and (threads + workers) * processes > cpus > 0:
         each = f"({threads} threads + {workers} of oneCCL)" if workers else f"{threads} threads"
         message = f"{processes} x {each}, and a node's container has {job.spec.resources['cpu']} CPUs"

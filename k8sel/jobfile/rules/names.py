@@ -9,8 +9,8 @@ from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.launchers import MPIS
 from k8sel.facts.names import LONGEST, launcher, longest
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import forbidden, invalid, quote, warning
 
 # Beginnings of keys that the file does not write, each with the field that does.
@@ -25,19 +25,19 @@ OWNED = {
 }
 
 
-def pod_names_fit(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def pod_names_fit(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A pod's name is its host name too: 63 characters, the job's name in front."""
     name = job.metadata.name
-    pod = longest(name, job.spec.target, job.spec.nodes or 1)
+    pod = longest(name, job.spec.target, job.spec.nodes)
     if len(pod) > LONGEST:
         message = f"the pod's name {pod} would have {len(pod)} characters, and {LONGEST} are allowed"
         yield invalid(("metadata", "name"), message, f"at most {LONGEST - len(pod) + len(name)} characters")
 
 
-def mpi_takes_the_hosts_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Some versions of an MPI keep a host's name up to its first digit in a field of fixed size."""
     mpi, name = job.spec.mpi.implementation, job.metadata.name
-    longest_prefix = MPIS[mpi].longest_prefix if mpi else None
+    longest_prefix = MPIS[mpi].longest_prefix if job.spec.launcher == "mpirun" else None
     prefix = re.split("[0-9]", launcher(name))[0]
     if not platform.over_ssh or longest_prefix is None or len(launcher(name)) > LONGEST:
         return
@@ -47,7 +47,7 @@ def mpi_takes_the_hosts_names(job: JobFile, platform: Platform) -> Iterator[Prob
         yield warning(("metadata", "name"), message, hint)
 
 
-def no_line_break(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def no_line_break(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A pattern's end lets a last line break through."""
     texts: dict[FieldPath, str | None] = {
         ("metadata", "name"): job.metadata.name,
@@ -59,7 +59,7 @@ def no_line_break(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(path, "there is a line break at its end", "write it in one line, without |")
 
 
-def label_keys(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def label_keys(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Keys that Kubernetes accepts, and that nobody else writes."""
     yield from _keys(("metadata", "labels"), job.metadata.labels)
     yield from _keys(("metadata", "annotations"), job.metadata.annotations)
@@ -84,7 +84,7 @@ def _key(path: FieldPath, key: str) -> Iterator[Problem]:
         yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
 
 
-def label_values(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Values of labels, and of what becomes one."""
     values: dict[FieldPath, str | None] = {("spec", "scheduling", "queue"): job.spec.scheduling.queue}
     values |= {("metadata", "labels", key): value for key, value in job.metadata.labels.items()}
@@ -94,7 +94,7 @@ def label_values(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(path, LABEL_RULE)
 
 
-def object_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def object_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Names of other objects."""
     spec = job.spec
     values: dict[FieldPath, str | None] = {
@@ -111,7 +111,7 @@ def object_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(path, SUBDOMAIN_RULE if value else "a secret's name is missing")
 
 
-def pull_secrets(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def pull_secrets(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A pull secret is its name, nothing else."""
     for index, entry in enumerate(job.spec.image_pull_secrets):
         for key in entry.keys() - {"name"}:

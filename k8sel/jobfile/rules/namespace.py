@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from k8sel.errors import FieldPath, Problem
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import is_root
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import bare, forbidden
 
-Check = Callable[[JobFile], Iterator[Problem]]
+Check = Callable[[CompleteJob], Iterator[Problem]]
 
 BASELINE_CAPABILITIES = frozenset(
     ("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP")
@@ -52,7 +52,7 @@ RESTRICTED_VOLUMES = frozenset(
 )
 
 
-def _said(job: JobFile, key: str) -> Iterator[tuple[Any, FieldPath]]:
+def _said(job: CompleteJob, key: str) -> Iterator[tuple[Any, FieldPath]]:
     """What the file says of ``key`` for the pod and for the container: a level judges both, whichever holds."""
     for field, given in (
         ("podSecurityContext", job.spec.pod_security_context),
@@ -62,47 +62,47 @@ def _said(job: JobFile, key: str) -> Iterator[tuple[Any, FieldPath]]:
             yield given[key], ("spec", field, key)
 
 
-def _no_host_network(job: JobFile) -> Iterator[Problem]:
+def _no_host_network(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.host_network:
         yield forbidden(("spec", "hostNetwork"), "the namespace's level allows no host network", "leave it out")
 
 
-def _no_host_path(job: JobFile) -> Iterator[Problem]:
+def _no_host_path(job: CompleteJob) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         if "hostPath" in volume:
             path: FieldPath = ("spec", "volumes", index, "hostPath")
             yield forbidden(path, "the namespace's level allows no host path", "a persistentVolumeClaim")
 
 
-def _not_privileged(job: JobFile) -> Iterator[Problem]:
+def _not_privileged(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.security_context.get("privileged") is True:
         path = ("spec", "securityContext", "privileged")
         yield forbidden(path, "the namespace's level allows no privileged container", "leave it out")
 
 
-def _named(job: JobFile, part: str) -> list[str] | None:
+def _named(job: CompleteJob, part: str) -> list[str] | None:
     """The capabilities that the file adds or drops; None where it says nothing."""
     given = job.spec.security_context.get("capabilities")
     names: Any = given.get(part) if isinstance(given, dict) else None
     return [str(name) for name in names] if isinstance(names, list) else None
 
 
-def _capabilities(job: JobFile, allowed: frozenset[str]) -> Iterator[Problem]:
+def _capabilities(job: CompleteJob, allowed: frozenset[str]) -> Iterator[Problem]:
     for index, name in enumerate(_named(job, "add") or ()):
         if name not in allowed:
             path: FieldPath = ("spec", "securityContext", "capabilities", "add", index)
             yield forbidden(path, f"the namespace's level does not allow {bare(name)}", "leave it out")
 
 
-def _baseline_capabilities(job: JobFile) -> Iterator[Problem]:
+def _baseline_capabilities(job: CompleteJob) -> Iterator[Problem]:
     yield from _capabilities(job, BASELINE_CAPABILITIES)
 
 
-def _restricted_capabilities(job: JobFile) -> Iterator[Problem]:
+def _restricted_capabilities(job: CompleteJob) -> Iterator[Problem]:
     yield from _capabilities(job, RESTRICTED_CAPABILITIES)
 
 
-def _not_root(job: JobFile) -> Iterator[Problem]:
+def _not_root(job: CompleteJob) -> Iterator[Problem]:
     root = [path for user, path in _said(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
     maybe = [path for refused, path in _said(job, "runAsNonRoot") if refused is False]
     for path in (*root, *maybe):
@@ -113,20 +113,20 @@ def _not_root(job: JobFile) -> Iterator[Problem]:
         yield forbidden(("spec", "podSecurityContext"), message, hint)
 
 
-def _no_escalation(job: JobFile) -> Iterator[Problem]:
+def _no_escalation(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.security_context.get("allowPrivilegeEscalation") is True:
         path = ("spec", "securityContext", "allowPrivilegeEscalation")
         yield forbidden(path, "the namespace's level does not allow it", "leave it out")
 
 
-def _drops_all(job: JobFile) -> Iterator[Problem]:
+def _drops_all(job: CompleteJob) -> Iterator[Problem]:
     dropped = _named(job, "drop")
     if dropped is not None and "ALL" not in dropped:
         path = ("spec", "securityContext", "capabilities", "drop")
         yield forbidden(path, "the namespace's level wants every capability dropped", "drop: [ALL], or leave it out")
 
 
-def _confined(job: JobFile) -> Iterator[Problem]:
+def _confined(job: CompleteJob) -> Iterator[Problem]:
     for key, called in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
         for profile, path in _said(job, key):
             kind = profile.get("type") if isinstance(profile, dict) else None
@@ -136,7 +136,7 @@ def _confined(job: JobFile) -> Iterator[Problem]:
                 )
 
 
-def _no_selinux_user(job: JobFile) -> Iterator[Problem]:
+def _no_selinux_user(job: CompleteJob) -> Iterator[Problem]:
     for options, path in _said(job, "seLinuxOptions"):
         if isinstance(options, dict):
             foreign = [key for key in ("user", "role") if options.get(key)]
@@ -145,7 +145,7 @@ def _no_selinux_user(job: JobFile) -> Iterator[Problem]:
                 yield forbidden((*path, key), "the namespace's level does not allow it", "leave it out")
 
 
-def _safe_sysctls(job: JobFile) -> Iterator[Problem]:
+def _safe_sysctls(job: CompleteJob) -> Iterator[Problem]:
     given = job.spec.pod_security_context.get("sysctls")
     for index, entry in enumerate(given if isinstance(given, list) else ()):
         name = entry.get("name") if isinstance(entry, dict) else None
@@ -154,7 +154,7 @@ def _safe_sysctls(job: JobFile) -> Iterator[Problem]:
             yield forbidden(path, f"the namespace's level does not allow {bare(str(name))}", "leave it out")
 
 
-def _volume_kinds(job: JobFile) -> Iterator[Problem]:
+def _volume_kinds(job: CompleteJob) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         for kind in volume.keys() - RESTRICTED_VOLUMES - {"name", "hostPath"}:
             path: FieldPath = ("spec", "volumes", index, kind)
@@ -163,9 +163,9 @@ def _volume_kinds(job: JobFile) -> Iterator[Problem]:
             )
 
 
-def _no_init_container(job: JobFile) -> Iterator[Problem]:
+def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
     """training-operator's initcontainer.go gives the workers one without a securityContext."""
-    nodes = job.spec.nodes or 1
+    nodes = job.spec.nodes
     if job.spec.target == "PyTorchJob" and nodes > 1:
         message = "training-operator puts an init container without securityContext into every pod but the first"
         hint = "nodes: 1, launcher mpirun, or an operator whose initContainer.yaml has one that the level allows"

@@ -10,9 +10,9 @@ from k8sel.errors import FieldPath, Problem
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.quantity import amount, is_whole, text
 from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
 
 QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
@@ -20,7 +20,7 @@ NATIVE = ("cpu", "memory", "ephemeral-storage")
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
-def volumes_are_named(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Each volume has a name of its own."""
     seen: dict[str, int] = {}
     for index, volume in enumerate(job.spec.volumes):
@@ -35,7 +35,7 @@ def volumes_are_named(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
 
 
-def volumes_have_a_source(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """A volume is one thing."""
     for index, volume in enumerate(job.spec.volumes):
         sources = sorted(key for key in volume if key != "name")
@@ -48,7 +48,7 @@ def volumes_have_a_source(job: JobFile, platform: Platform) -> Iterator[Problem]
             yield invalid(path, "expected a mapping (key: value)", f"{bare(sources[0])}: {{}} where it has no settings")
 
 
-def mounts_have_a_volume(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """What is mounted is there."""
     names = [str(volume.get("name")) for volume in job.spec.volumes]
     for index, mount in enumerate(job.spec.volume_mounts):
@@ -60,7 +60,7 @@ def mounts_have_a_volume(job: JobFile, platform: Platform) -> Iterator[Problem]:
             yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
 
 
-def mounts_have_a_place(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Where it is mounted is free."""
     seen: dict[str, int] = {}
     for index, mount in enumerate(job.spec.volume_mounts):
@@ -77,7 +77,7 @@ def mounts_have_a_place(job: JobFile, platform: Platform) -> Iterator[Problem]:
                 yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
 
 
-def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
+def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem]:
     """Places that k8sel or an operator mounts something at."""
     mpi = LAUNCHERS[job.spec.launcher].uses_mpi
     taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "it would hide the whole image"}
@@ -85,13 +85,13 @@ def _reserved(job: JobFile, path: FieldPath, place: str) -> Iterator[Problem]:
         taken["/dev/shm"] = "sharedMemory is mounted there"
     if mpi:
         taken["/etc/mpi"] = "the operator mounts the list of hosts there"
-        taken[str(job.spec.mpi.ssh_auth_mount_path).rstrip("/")] = "the operator mounts the ssh keys there"
+        taken[job.spec.mpi.ssh_auth_mount_path.rstrip("/")] = "the operator mounts the ssh keys there"
     for other, reason in taken.items():
         if place == other or (other != "/" and place.startswith(f"{other}/")):
             yield forbidden(path, reason, "another mountPath")
 
 
-def resource_names(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def resource_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Resources that Kubernetes has, or that a plugin's domain has."""
     for name in job.spec.resources:
         path = ("spec", "resources", name)
@@ -110,7 +110,7 @@ def _resource_hint(name: str) -> str:
     return "accelerator.count asks for devices" if name.lower() in ("gpu", "gpus", *ROWS) else ""
 
 
-def devices_are_the_accelerators(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def devices_are_the_accelerators(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Devices are asked for in one place."""
     patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
     own = job.spec.accelerator.resource
@@ -120,7 +120,7 @@ def devices_are_the_accelerators(job: JobFile, platform: Platform) -> Iterator[P
             yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
 
 
-def quantities(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Amounts that Kubernetes can read."""
     amounts: dict[FieldPath, Any] = {("spec", "resources", name): value for name, value in job.spec.resources.items()}
     if job.spec.shared_memory is not None:
@@ -146,7 +146,7 @@ def _unit_hint(written: str) -> str:
     return f"{match[1]}{letter}{match[3]}"
 
 
-def somewhere_to_write(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def somewhere_to_write(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """torchrun keeps each process's error file below /tmp."""
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
     if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from k8sel.errors import FieldPath, Problem
 from k8sel.facts.platforms import Platform
+from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import Rule
-from k8sel.jobfile.spec import JobFile
 from k8sel.wording import invalid
 
 WORDS: dict[type, str] = {
@@ -63,7 +63,7 @@ _AFFINITY: dict[tuple[str, ...], type] = {
 FORMS = {"podSecurityContext": _POD, "securityContext": _CONTAINER, "affinity": _AFFINITY}
 
 
-def known_forms(job: JobFile, platform: Platform) -> Iterator[Problem]:
+def known_forms(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """What k8sel reads is what it takes it for."""
     spec = job.spec
     for field, whole in zip(FORMS, (spec.pod_security_context, spec.security_context, spec.affinity), strict=True):
