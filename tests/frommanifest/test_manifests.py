@@ -240,6 +240,14 @@ def test_a_pytorch_jobs_backend_is_the_jobs() -> None:
     assert (spec["launcher"], spec["backend"], spec["ccl"]) == ("torchrun", "ccl", {"workers": 2})
 
 
+def test_a_value_that_repeats_a_default_stays() -> None:
+    given = yaml.safe_load(manifest("no-shared-memory"))
+    given["spec"]["runPolicy"] = {"cleanPodPolicy": "Running", "backoffLimit": 0}
+    made = yaml.safe_load(convert(yaml.safe_dump(given), Asked())[0])
+
+    assert made["spec"]["policy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
+
+
 def test_variables_that_are_read_elsewhere_stay() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     entry = f"    env:\n    - {json.dumps({'name': 'TOKEN', 'valueFrom': source})}\n"
