@@ -172,9 +172,9 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 
 
 def test_the_platform_of_a_plan_has_an_old_name() -> None:
-    plans = [k8sel("plan", "-q", option, "docker", str(JOB)) for option in ("--on", "--door")]
+    plans = [k8sel("plan", "-q", "--nodes", "1", option, "docker", str(JOB)) for option in ("--on", "--door")]
     assert plans[0].returncode == plans[1].returncode == 0
-    assert plans[0].stdout == plans[1].stdout != k8sel("plan", "-q", str(JOB)).stdout
+    assert plans[0].stdout == plans[1].stdout != k8sel("plan", "-q", "--nodes", "1", str(JOB)).stdout
 
 
 def test_plan_json_and_table_agree() -> None:

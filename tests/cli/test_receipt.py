@@ -136,7 +136,7 @@ def test_what_is_no_receipt_is_said(tmp_path: Path) -> None:
     for file, message in {
         "empty": "empty has no receipt. Hint: use a log from its start, or the output of `k8sel receipt JOB -o json`",
         "both.log": "both.log has receipts of several jobs: first, second. Hint: make one file for each job",
-        "later.json": "later.json cannot be read as receipts: it is of version 2, and this k8sel reads version 1. "
+        "later.json": "later.json cannot be read as receipts: its version is 2, and this k8sel reads version 1. "
         "Hint: make it again with this k8sel",
         "none.log": "none.log cannot be read: No such file or directory. Hint: make it by `k8sel logs JOB > FILE` or "
         "`k8sel receipt JOB -o json > FILE`",

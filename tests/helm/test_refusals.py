@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
+from reading.tables import CASES
 
 from cluster import machine
 from helm.job_files import drafts
-from helm.rendering import ROOT, RefusedError, Renderer
+from helm.rendering import RefusedError, Renderer
 from k8sel.errors import FieldPath, Problem, SpecError
 from k8sel.jobfile import yamlio
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.validate import errors, validate
 
-BAD = ROOT / "tests" / "reading" / "bad"
 BY_SCHEMA = "values don't meet the specifications of the schema"
 # What a schema cannot say: numbers that are whole to Go's reader, and rules, which come after the form.
 UNSAID: dict[str, set[FieldPath]] = {
@@ -39,12 +39,13 @@ AFTER_THE_FORM: dict[str, set[FieldPath]] = {
 NOT_REQUIRED: set[FieldPath] = {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name")}  # Helm knows them
 
 
-def documents(what: str) -> dict[str, str]:
-    """The bad files of a kind, each document for itself: Helm reads the first one only."""
+def documents(*tables: str) -> dict[str, str]:
+    """The bad files of ``tables`` that k8sel refuses, each document alone: Helm reads the first one only."""
     return {
-        file.stem + (f" {number}" if number else ""): text
-        for file in sorted((BAD / what).glob("*.yaml"))
-        for number, text in enumerate(file.read_text().split("\n---\n"))
+        name.partition("/")[2] + (f" {number}" if number else ""): text
+        for name, case in CASES.items()
+        if name.partition("/")[0] in tables
+        for number, text in enumerate(case.file.decode().split("\n---\n"))
         if problems(text)
     }
 
@@ -65,7 +66,7 @@ def refusal(renderer: Renderer, text: str) -> str:
     return str(refused.value)
 
 
-RULES, FIELDS = documents("rules"), documents("fields")
+RULES, FIELDS = documents("devices", "launching", "pod"), documents("fields")
 
 
 @pytest.mark.parametrize("name", RULES)
