@@ -69,13 +69,23 @@ FORM = (
 # Rules of the job file, and its defaults.
 RULES = (
     Mutation("rule-count-off-by-one", "count > top", "count >= top", BAD),
-    Mutation("rule-processes-off-by-one", "processes > len(devices) and", "processes > len(devices) + 1 and", BAD),
+    Mutation(
+        "rule-processes-off-by-one",
+        '"spec.processesPerNode": {"above": "job.devices"}',
+        '"spec.processesPerNode": {"above": "job.processes"}',
+        BAD,
+    ),
     Mutation("rule-unequal-shares-pass", "and len(devices) % processes", "and len(devices) < processes", BAD),
     Mutation("rule-doubled-neighbour-passes", "in devices[:index]:", "in devices[: max(index - 1, 0)]:", BAD),
     Mutation("rule-order-of-a-set-swapped", "not row.mask_ordered and any(", "row.mask_ordered and any(", BAD),
     Mutation("rule-gap-off-by-one", "- min(share) >= len(share)", "- min(share) > len(share)", BAD),
-    Mutation("rule-memory-without-unit", "LEAST_MEMORY = 2**20", "LEAST_MEMORY = 2**2", BAD),
-    Mutation("rule-shm-beyond-memory-passes", "held > limit > 0", "held > limit + 2**20 > 0", BAD),
+    Mutation("rule-memory-without-unit", '"leastMemory": 2**20', '"leastMemory": 2**2', BAD),
+    Mutation(
+        "rule-shm-beyond-memory-passes",
+        '"job.sharedMemory": {"above": "job.memory"}',
+        '"job.sharedMemory": {"below": "job.memory"}',
+        BAD,
+    ),
     Mutation("rule-threads-forget-workers", "(threads + workers) * processes", "threads * processes", BAD),
     Mutation("rule-owned-variable-passes", '"LOCAL_RANK=": (', '"LOCAL_RANKS=": (', BAD),
     Mutation("rule-mount-below-ours-passes", 'place.startswith(f"{other}/")', "False", BAD),
@@ -83,7 +93,7 @@ RULES = (
     Mutation("quantity-rounded-down", "math.ceil(number)", "math.floor(number)", BAD),
     Mutation("quantity-mi-is-ki", '"Mi": 20', '"Mi": 10', BAD),
     Mutation("default-count-off-by-one", "max(devices, default=-1) + 1", "max(devices, default=0)", DEFAULTS),
-    Mutation("default-processes-one", "len(accelerator.devices or ()) or parts", "parts", DEFAULTS),
+    Mutation("default-processes-one", "len(accelerator.devices) or parts", "parts", DEFAULTS),
     Mutation("default-ssh-keys-swapped", "ROOT_SSH if is_root", "USER_SSH if is_root", DEFAULTS),
 )
 
@@ -91,8 +101,8 @@ RULES = (
 PLAN = (
     Mutation("host-devices-unsorted", "exposed = sorted(accelerator", "exposed = list(accelerator", PLANNING),
     Mutation("host-number-for-position", "tuple(exposed.index(device) for", "tuple(device for", PLANNING),
-    Mutation("mask-reversed", "listed = positions if row", "listed = positions[::-1] if row", PLANNING),
-    Mutation("share-of-rank-overlaps", "positions[local_rank * size :", "positions[local_rank :", PLANNING),
+    Mutation("mask-reversed", "values if ordered else", "values[::-1] if ordered else", PLANNING),
+    Mutation("share-of-rank-overlaps", "devices[local_rank * size :", "devices[local_rank :", PLANNING),
     Mutation("rank-drives-its-last", "seen[0] if isolation", "seen[-1] if isolation", PLANNING),
     Mutation("ranks-of-later-nodes", "isolation, index * processes)", "isolation, index)", PLANNING),
     Mutation("count-not-expected", "not devices.positions else devices.count", "devices.positions else None", PLANNING),
@@ -114,7 +124,7 @@ PLAN = (
     Mutation("labels-lost", "{**job.metadata.labels, **own}", "own", PLANNING),
     Mutation("labels-of-pods-lost", '{"labels": dict(plan.labels)}, "spec"', '{}, "spec"', PLANNING),
     Mutation("digest-not-noted", "names.ANNOTATION_JOB_FILE: sha256", "names.ANNOTATION_JOB_FILE: name", PLANNING),
-    Mutation("shm-not-expected", "else whole(spec.shared_memory)", "else None", PLANNING),
+    Mutation("shm-not-expected", "shared_memory=whole(spec.shared_memory)", "shared_memory=None", PLANNING),
     Mutation("shm-without-size", '"sizeLimit": plan.shared_memory', '"sizeLimit": "64Mi"', PLANNING),
     Mutation("master-counted-as-worker", "others = len(plan.nodes) - 1", "others = len(plan.nodes)", PLANNING),
     Mutation("no-restart-after-a-crash", '"ExitCode" if plan', '"Never" if plan', PLANNING),
@@ -122,9 +132,14 @@ PLAN = (
     Mutation("gang-off-by-one", '"minAvailable": pods', '"minAvailable": pods - 1', PLANNING),
     Mutation("torchrun-count-of-nodes", 'node", str(spec.processes_per_node))', 'node", str(spec.nodes))', PLANNING),
     Mutation("accelerate-count-of-one-node", "total = nodes * processes", "total = processes", PLANNING),
-    Mutation("isolation-without-entrypoint", 'before(spec, door, "rank") + spec.command', "spec.command", PLANNING),
+    Mutation(
+        "isolation-without-entrypoint",
+        '(before(spec, platform, "rank") if starts_mode_rank',
+        "(() if starts_mode_rank",
+        PLANNING,
+    ),
     Mutation("mpi-count-of-one-node", "str(nodes * per_node)", "str(per_node)", PLANNING),
-    Mutation("mpi-cores-without-workers", " or 1) + (spec.ccl.workers or 0)", " or 1)", PLANNING),
+    Mutation("mpi-cores-without-workers", " or 1) + oneccl.workers(spec)", " or 1)", PLANNING),
     Mutation("mpi-variable-not-sent", '"MASTER_ADDR", *CONSTANTS, *', "*CONSTANTS, *", PLANNING),
     Mutation("mpi-pod-field-sent-to-all", "(left and of_its_pod(each))", "(left and False)", PLANNING),
     Mutation("mpi-host-key-asked-for", '"StrictHostKeyChecking=no", ', "", PLANNING),
@@ -146,7 +161,7 @@ START = (
     Mutation("exit-status-of-a-mismatch", "MISMATCH = 78", "MISMATCH = 77", MODES),
     Mutation("found-least-off-by-one", "max(expectation.devices) + 1", "max(expectation.devices)", MACHINES),
     Mutation("found-too-many-pass", "number == exact or (exact is None and", "number == exact or (", MACHINES),
-    Mutation("found-missing-pass", "if number == exact or", "if number or", MODES),
+    Mutation("found-missing-pass", "number == exact or", "number or", MODES),
     Mutation("found-beyond-off-by-one", "last < count", "last <= count", HOSTILE),
     Mutation("found-doubled-passes", "each.count(name) > 1", "each.count(name) > 2", MACHINES),
     Mutation("found-other-product-passes", "_without_sharing(name) not in allowed]", "not name]", MACHINES),
@@ -156,12 +171,14 @@ START = (
     Mutation("enforce-goes-on", "raise Stop(messages)\n", "return\n", MODES),
     Mutation(
         "warn-says-nothing",
-        'report.say(f"{message} (check: {expectation.check}, going on)")\n    if seen',
-        "pass\n    if seen",
+        'report.say(f"{message} (check: {check}, going on)")',
+        "pass",
         MODES,
     ),
     Mutation("masks-share-overlaps", "devices[local_rank * size :", "devices[local_rank :", SHARES),
-    Mutation("masks-reversed", '",".join(values if row', '",".join(values[::-1] if row', VENDORS),
+    Mutation(
+        "masks-reversed", "_written(row, values) if values and", "_written(row, values[::-1]) if values and", VENDORS
+    ),
     Mutation("masks-sorted-as-text", "sorted(values, key=int)", "sorted(values)", VENDORS),
     Mutation("masks-range-off-by-one", 'f"{first}-{last}" if', 'f"{first}-{last - 1}" if', VENDORS),
     Mutation(
@@ -170,7 +187,7 @@ START = (
         "devices[local_rank : local_rank + 2]",
         VENDORS,
     ),
-    Mutation("masks-show-all-for-none", "return dict(seen.row.maskHide)", "return {}", HOSTILE),
+    Mutation("masks-show-all-for-none", "return dict(row.maskHide)", "return {}", HOSTILE),
     Mutation(
         "masks-hide-one-vendor",
         "value for row in rows.values() for",
@@ -229,7 +246,7 @@ READ = (
 
 # Receipts, the command line, the cluster's answers, other doors.
 REST = (
-    Mutation("receipts-rank-of-later-nodes", "int(said) * number + local", "int(said) + local", RECEIPTS),
+    Mutation("receipts-rank-of-later-nodes", "int(given) * number + local", "int(given) + local", RECEIPTS),
     Mutation("receipts-starts-off-by-one", "{number + 1} times", "{number} times", RECEIPTS),
     Mutation("receipts-two-jobs-pass", "if len(jobs) > 1", "if len(jobs) > 2", RECEIPTS),
     Mutation("compare-loses-processes", '"processes": (len(a.processes), len(b.processes)),', "", RECEIPTS),
