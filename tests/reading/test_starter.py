@@ -40,7 +40,7 @@ def test_an_unknown_word_is_named_with_the_nearest() -> None:
     with pytest.raises(SpecError) as raised:
         starter("torchrn", "cdua")
     assert str(raised.value) == (
-        '--launcher: not supported: "torchrn" is not one of torchrun, accelerate, deepspeed, mpirun, python. '
+        f'--launcher: not supported: "torchrn" is not one of {", ".join(LAUNCHERS)}. '
         "Hint: did you mean torchrun?\n"
         f'--accelerator: not supported: "cdua" is not one of {", ".join(ROWS)}. '
         "Hint: did you mean cuda?"
