@@ -54,7 +54,7 @@ class Devices(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MpiPlan(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an MPI job needs in addition to its command."""
+    """The fields that an MPI job needs in addition to its command."""
 
     implementation: str
     binding: str | None  # none, socket, numa or core; None: not set
