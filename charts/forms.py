@@ -1,4 +1,4 @@
-"""What the rules say of a field's form, as JSON Schema: Helm checks it before any template runs.
+"""The rules about a field's form, as JSON Schema: Helm checks it before it runs a template.
 
 The patterns and tables are the rules' own. Each function adds to the definitions of values.schema.json, in place.
 """
@@ -29,7 +29,7 @@ def _whole(pattern: str) -> str:
 
 
 def _starts(names: Iterable[str]) -> str:
-    """One of the beginnings ``names``; one that ends in = is the whole name."""
+    """Returns a pattern for names that begin with one of ``names``; one that ends in = is a whole name."""
     return "^(" + "|".join(re.escape(name.removesuffix("=")) + "$" * name.endswith("=") for name in names) + ")"
 
 
@@ -52,7 +52,7 @@ def tighten(parts: dict[str, Schema]) -> None:
     _amounts(fields)
     _contexts(fields["Spec"])
     _start(parts["Spec"])
-    fields["Cpu"]["processPer"]["enum"] = [None]  # only a machine at hand has parts to count
+    fields["Cpu"]["processPer"]["enum"] = [None]  # only `k8sel run` and `k8sel docker` count a machine's parts
     ends = launch_rules.ENDS_AN_OPTION.replace(r"\s", SPACE).removeprefix("[")
     fields["Mpi"]["sshAuthMountPath"]["allOf"] = [{"pattern": f"^[^{ends}*$"}]
 
@@ -63,7 +63,7 @@ def _metadata(fields: Schema) -> None:
 
 
 def _keyed(pattern: str, value: Schema, others: Mapping[str, Any]) -> Schema:
-    """A mapping of such keys; ``others``: forms of some of their values."""
+    """Returns the schema of a mapping whose keys match ``pattern``; ``others`` adds forms for some values."""
     return {
         "patternProperties": {_whole(pattern): value, **others},
         "additionalProperties": False,
@@ -72,7 +72,7 @@ def _keyed(pattern: str, value: Schema, others: Mapping[str, Any]) -> Schema:
 
 
 def _names(fields: Mapping[str, Schema]) -> None:
-    """Names of other objects, and what becomes a label."""
+    """Restricts names of other objects, and values that become labels."""
     spec, scheduling = fields["Spec"], fields["Scheduling"]
     for field in (spec["serviceAccountName"], scheduling["priorityClassName"], scheduling["schedulerName"]):
         field.update(SUBDOMAIN)
@@ -86,7 +86,7 @@ def _names(fields: Mapping[str, Schema]) -> None:
 
 
 def _accelerator(part: Schema) -> None:
-    """The types of a cluster's devices, and what the table's row of each says of the other fields."""
+    """Restricts the type to a cluster's devices, and the other fields to the type's row of the table."""
     fields, rows = part["properties"], accelerators.ROWS.values()
     fields["type"]["enum"] = [row.name for row in rows if row.in_container]
     fields["devices"]["uniqueItems"] = True
@@ -99,7 +99,7 @@ def _accelerator(part: Schema) -> None:
 
 
 def _of_row(row: accelerators.Row) -> Schema:
-    """What a job file may say of devices of one type."""
+    """Returns the schema of the fields that depend on the type's row."""
     said: Schema = {"order": {"enum": [None, "pci", *(order for order in row.order_env if order != "pci")]}}
     said["resource"] = {"pattern": _whole(row.resource_pattern)} if row.resource_pattern else NOTHING
     if not row.is_device:
@@ -112,7 +112,7 @@ def _of_row(row: accelerators.Row) -> Schema:
 
 
 def _env(part: Schema) -> None:
-    """Variables: none that somebody else writes, and each from one place."""
+    """Refuses variables that another program writes, and variables without exactly one source."""
     name, value, source = (part["properties"][key] for key in ("name", "value", "valueFrom"))
     owned = [*env_rules.OWNED, *(f"{name}=" for name in accelerators.owned_env())]
     name["not"] = {"pattern": _starts(owned)}
@@ -131,7 +131,7 @@ def _env(part: Schema) -> None:
 
 
 def _reference(names: Iterable[str]) -> str:
-    """A text with $(NAME) of one of ``names`` in it; $$ is a dollar sign."""
+    """Returns a pattern for a text with $(NAME) of one of ``names`` in it; $$ is a dollar sign."""
     named = "|".join(name.removesuffix("=") if name.endswith("=") else f"{name}[-._a-zA-Z0-9]*" for name in names)
     return rf"^([^$]|\$\$|\$[^$])*\$\(({named})\)"
 
@@ -156,7 +156,7 @@ def _mounts(spec: Schema) -> None:
 
 
 def _amounts(fields: Mapping[str, Schema]) -> None:
-    """Quantities of more than nothing, of resources that are no devices."""
+    """Restricts quantities to those above zero, and resources to those that are not devices."""
     form = {
         "maxLength": 64,
         "pattern": _whole(quantity.QUANTITY.pattern),
@@ -174,14 +174,14 @@ def _amounts(fields: Mapping[str, Schema]) -> None:
 
 
 def _contexts(spec: Schema) -> None:
-    """Those parts of Kubernetes' own fields that k8sel reads itself."""
+    """Restricts the types of values in those Kubernetes fields that k8sel itself reads."""
     for field, forms in shapes.FORMS.items():
         for form, wanted in forms.items():
             _below(spec[field], form)["type"] = JSON_TYPES[wanted]
 
 
 def _below(part: Schema, form: tuple[str, ...]) -> Schema:
-    """The place in the schema ``part`` that ``form`` leads to."""
+    """Returns the schema below ``part`` at the path ``form``; creates missing parts."""
     for key in form:
         place, name = (part, "items") if key == shapes.EACH else (part.setdefault("properties", {}), key)
         part = place.setdefault(name, {})
@@ -189,7 +189,7 @@ def _below(part: Schema, form: tuple[str, ...]) -> Schema:
 
 
 def _start(spec: Schema) -> None:
-    """What is started, and in which image."""
+    """Requires an image, and restricts the command and the variables' names."""
     fields = spec["properties"]
     spec["required"] = [*spec["required"], "image"]
     fields["image"] = {**fields["image"], "type": "string", "pattern": f"^[^{SPACE}\0]*$"}
@@ -203,7 +203,7 @@ def _start(spec: Schema) -> None:
 
 
 def _goes_through_a_shell() -> Schema:
-    """Where /bin/sh starts the entrypoint, or each rank behind ssh."""
+    """Returns a condition: /bin/sh starts the entrypoint, or each rank behind ssh."""
     over_ssh = [name for name, row in launchers.LAUNCHERS.items() if row.uses_mpi]
     mode = {"properties": {"mode": {"enum": ["image", "none"]}}, "required": ["mode"]}
     brought = {"not": {"properties": {"entrypoint": mode}, "required": ["entrypoint"]}}

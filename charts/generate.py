@@ -1,9 +1,9 @@
-"""Writes what the chart has from k8sel's own sources: `python charts/generate.py`. A test only compares.
+"""Writes the chart's generated files from k8sel's own sources: `python charts/generate.py`. A test compares them.
 
 values.schema.json            the job file's schema, in the draft that every Helm reads
-README.md                     its fields, in the page written by hand (as docs/generate.py does)
+README.md                     the table of fields in the hand-written page (as docs/generate.py does)
 files/{accelerators,backends,conflicts,launchers,mpi}.json, entrypoint.sh, entrypoint.pyz    copies
-files/facts.json              what is a constant in k8sel's code, so that no template has it a second time
+files/facts.json              the constants of k8sel's code, so that no template repeats them
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from k8sel.planning import launch, mpi, pod
 
 
 def files() -> dict[str, bytes]:
-    """File name in the chart -> what it has to hold; the archive apart (``archive_is_current``)."""
+    """Returns file name -> content, for every file of the chart except the archive (``archive_is_current``)."""
     return {
         "values.schema.json": _json(values_schema()),
         "README.md": _readme(),
@@ -55,7 +55,7 @@ def files() -> dict[str, bytes]:
 
 
 def _readme() -> bytes:
-    """The page written by hand, with the table of fields in it made anew."""
+    """Returns the hand-written page with a new table of fields."""
     pages = _program("docs/generate.py")
     before, _, rest = (CHART / "README.md").read_text(encoding="utf-8").partition(pages.BEGIN)
     rows = "".join(f"| {row} |\n" for row in pages._rows(schema()))
@@ -64,7 +64,7 @@ def _readme() -> bytes:
 
 
 def _program(path: str) -> ModuleType:
-    """A file of Python that is in no package either."""
+    """Loads a Python file that is not in a package."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, HERE.parent / path)
     if spec is None or spec.loader is None:
         raise FileNotFoundError(path)
@@ -74,13 +74,13 @@ def _program(path: str) -> ModuleType:
 
 
 def archive_is_current() -> bool:
-    """Whether the chart's zipapp has the members of today's; the bytes between them are each zlib's own."""
+    """Reports whether the chart's zipapp has today's members; compressed bytes depend on the zlib version."""
     file = CHART / "files" / brought.ARCHIVE
     return file.exists() and _members(file.read_bytes()) == _members(brought.archive())
 
 
 def values_schema() -> dict[str, Any]:
-    """The job file's schema for Helm's values: Helm names the job, and has `global` for itself."""
+    """Returns the job file's schema for Helm's values: Helm names the job, and reserves `global`."""
     made = schema(mark_nullable=True)
     parts: dict[str, Any] = {name: _draft_7(part) for name, part in made["$defs"].items()}
     parts["Metadata"]["required"].remove("name")
@@ -98,7 +98,7 @@ def values_schema() -> dict[str, Any]:
 
 
 def _draft_7(part: object) -> object:
-    """``part`` in the words of draft 7, with null where it is "not given"."""
+    """Returns ``part`` with the keywords of draft 7, and with null where null means "not given"."""
     if isinstance(part, list):
         return [_draft_7(item) for item in part]
     if not isinstance(part, dict):
@@ -110,7 +110,7 @@ def _draft_7(part: object) -> object:
 
 
 def _with_null(part: dict[str, Any]) -> dict[str, Any]:
-    """``part``, which may be null too."""
+    """Returns ``part`` with null as another allowed value."""
     also = {"enum": [None], "anyOf": [{"type": "null"}], "type": ["null"]}
     return {**part, **{word: [*_listed(part[word]), *null] for word, null in also.items() if word in part}}
 
@@ -120,7 +120,7 @@ def _listed(value: Any) -> list[Any]:  # noqa: ANN401  # of any type in a schema
 
 
 def facts() -> dict[str, Any]:
-    """The constants of k8sel's modules that the templates need."""
+    """Returns the constants of k8sel's modules that the templates use."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -160,7 +160,7 @@ def facts() -> dict[str, Any]:
 
 
 def _plain(row: launchers.Launcher) -> Any:  # noqa: ANN401  # of JSON's types
-    """A launcher's row; msgspec knows no read-only mappings."""
+    """Returns a launcher's row as plain data; msgspec does not convert read-only mappings."""
     return msgspec.to_builtins(row, enc_hook=dict)
 
 
@@ -169,7 +169,7 @@ def _binary() -> dict[str, int]:
 
 
 def _hidden() -> dict[str, Any]:
-    """What hides every vendor's devices. Lists, since the order of variables is part of an object."""
+    """Returns the variables that hide every vendor's devices, as lists: their order is part of an object."""
     rows = accelerators.ROWS.values()
     return {
         "all": _entries(accelerators.hide_env()),
@@ -201,7 +201,7 @@ def _entrypoint() -> dict[str, Any]:
 
 
 def _parts() -> dict[str, list[str]]:
-    """The parts of ``spec`` that are there, and empty, where the file leaves them out."""
+    """Returns the parts of ``spec`` that exist, empty, if the file omits them."""
     kinds = {
         "models": msgspec.inspect.StructType,
         "maps": msgspec.inspect.DictType,
@@ -218,7 +218,7 @@ def _bare_type(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
-    """Part of the job file -> its fields that are the same in every job that leaves them open."""
+    """Returns, for each part of the job file, the defaults that are equal in every job."""
     data = {"command": ["true"], "launcher": "mpirun", "accelerator": {"type": "cpu"}}
     job = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "job"}, "spec": data}
     spec = defaults.default(decode(job)).spec
@@ -253,7 +253,7 @@ def _mpi() -> dict[str, Any]:
 
 
 def _refusals() -> dict[str, Any]:
-    """What the rules compare with."""
+    """Returns the values that the rules compare with."""
     return {
         "conflicts": conflicts.FACTS,
         "withoutDevices": accelerators.without_devices().name,
@@ -271,7 +271,7 @@ def _refusals() -> dict[str, Any]:
 
 
 def _bound() -> dict[str, Any]:
-    """MPI -> binding -> the variables that mpirun's words for it set."""
+    """Returns MPI -> binding -> the variables that mpirun's words for the binding set."""
     return {
         name: {binding: env_rules.bound_by(mpi, binding) for binding in mpi.binding}
         for name, mpi in launchers.MPIS.items()
@@ -292,7 +292,7 @@ def _json(data: object) -> bytes:
 
 
 def main() -> None:
-    """Writes all of them, and says which."""
+    """Writes all files and prints their names."""
     written = files()
     if not archive_is_current():
         written[f"files/{brought.ARCHIVE}"] = brought.archive()

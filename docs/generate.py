@@ -1,16 +1,15 @@
-"""Writes the reference pages that are taken from the code: `python docs/generate.py`. A test only compares.
+"""Writes the reference pages that come from the code: `python docs/generate.py`. A test compares them.
 
 docs/job-file.md      every field of the job file, from its schema
-docs/cli.md           every command's help, in the page written by hand
+docs/cli.md           every command's help, in the hand-written page
 docs/job.schema.json  the schema itself, for editors
 docs/architecture.md  the picture of the rooms, from the import contract in pyproject.toml
 docs/entrypoint.md    the entrypoint's help, likewise
-docs/docker.md        the fields that containers ignore, in the page written by hand
-docs/audit.md         every trap that `k8sel audit` knows, in the page written by hand
-docs/selection.md     what each process sees, from selection.json, which the tests hold against what really comes of it
-docs/cpu.md           what its jobs start, and the tables of backends and bindings, likewise (generate_cpu.py)
-docs/docker.md        how each type's devices get into a container, in the page written by hand
-docs/guide.md         what becomes of each command line that stands there, in the page written by hand
+docs/docker.md        how each type's devices enter a container, and the fields that containers ignore
+docs/audit.md         every trap that `k8sel audit` knows, in the hand-written page
+docs/selection.md     what each process sees, from selection.json, which tests compare with the real results
+docs/cpu.md           what its jobs start, and the tables of backends and bindings (generate_cpu.py)
+docs/guide.md         the job file and the processes of each command line in the hand-written page
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ DOORS = ("kubernetes", "host", "docker", "run")
 
 
 def pages() -> dict[str, str]:
-    """File name -> what it has to hold."""
+    """Returns file name -> content."""
     return {
         "job-file.md": JOB_FILE_HEAD + "".join(f"| {line} |\n" for line in _rows(schema())),
         "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
@@ -97,7 +96,7 @@ def _trap(trap: Trap) -> str:
 
 
 def _ignored() -> list[str]:
-    """Fields of the job file that `k8sel docker` ignores."""
+    """Returns the fields of the job file that `k8sel docker` ignores."""
     return sorted({row.job for rows in FIELDS.values() for row in rows.values() if row.docker == "ignored"})
 
 
@@ -111,7 +110,7 @@ def _has_devices(row: Row) -> bool:
 
 
 def _ways_in(row: Row) -> str:
-    """How chosen devices of one type enter a container of Docker's."""
+    """Returns a row of the table: how chosen devices of one type enter a Docker container."""
     if not row.in_docker:
         return f"| {row.name} | not known, so refused | |\n"
     way = "CDI alone, so always" if row.cdi_alone else " and ".join([*_own_ways(row), *_capabilities(row)])
@@ -140,14 +139,14 @@ def _cdi(kind: str | None) -> str:
 
 
 def _layers() -> list[list[str]]:
-    """The rooms that the import contract names, from the highest layer down; rooms of one layer are a list."""
+    """Returns the rooms of the import contract, a list for each layer, from the highest layer down."""
     contracts = HERE.parent.joinpath("pyproject.toml").read_text(encoding="utf-8")
     (found,) = re.findall(r"^layers = (\[.*?\])", contracts, re.DOTALL | re.MULTILINE)  # tomllib is Python 3.11's
     return [layer.split(" | ") for layer in ast.literal_eval(found)]
 
 
 def _picture(layers: list[list[str]]) -> str:
-    """A box for each room, a row for each layer."""
+    """Draws a box for each room and a row for each layer."""
     widths = [_widths(len(rooms)) for rooms in layers]
     edges = [set(), *(_edges(each) for each in widths), set()]
     drawn = [_rule(above, below) for above, below in itertools.pairwise(edges)]
@@ -159,18 +158,18 @@ def _picture(layers: list[list[str]]) -> str:
 
 
 def _widths(rooms: int) -> list[int]:
-    """The widths of a row's boxes, without their walls."""
+    """Returns the widths of a row's boxes, without their walls."""
     each, rest = divmod(PICTURE - (rooms - 1), rooms)
     return [each + (index < rest) for index in range(rooms)]
 
 
 def _edges(widths: list[int]) -> set[int]:
-    """The columns of the walls of a row."""
+    """Returns the columns of a row's walls."""
     return {-1, *(sum(widths[:index]) + index - 1 for index in range(1, len(widths) + 1))}
 
 
 def _rule(above: set[int], below: set[int]) -> str:
-    """The line between two rows, with the walls that meet it."""
+    """Returns the line between two rows, with the walls that meet it."""
     signs = {(True, True): "┼", (True, False): "┴", (False, True): "┬", (False, False): "─"}
     inner = "".join(signs[column in above, column in below] for column in range(PICTURE))
     left, right = "┌┐" if not above else "└┘" if not below else "├┤"
@@ -178,7 +177,7 @@ def _rule(above: set[int], below: set[int]) -> str:
 
 
 def _filled(name: str, text: str) -> str:
-    """A page written by hand, with what is generated in it made anew."""
+    """Returns a hand-written page with ``text`` as its generated part."""
     return _between(_page(name), BEGIN, text)
 
 
@@ -187,7 +186,7 @@ def _page(name: str) -> str:
 
 
 def _cpu(page: str) -> str:
-    """The page of jobs on CPUs, which has a program of its own."""
+    """Returns the page of jobs on CPUs, which generate_cpu.py fills in."""
     filled: str = runpy.run_path(str(HERE / "generate_cpu.py"))["filled"](page)
     return filled
 
@@ -214,7 +213,7 @@ def _fields(document: dict[str, Any], part: dict[str, Any], prefix: str) -> Iter
 
 
 def _described(field: dict[str, Any], resolved: dict[str, Any]) -> str:
-    """The field's description, with its default where it has one."""
+    """Returns the field's description, with its default if it has one."""
     text = field.get("description") or resolved.get("description", "")
     return f"{text} Default: `{resolved['default']}`." if "default" in resolved else text
 
@@ -251,7 +250,7 @@ def _help(command: str) -> str:
 
 
 def _selection() -> str:
-    """A table for each row of the accelerator table, and the runs on real hardware."""
+    """Returns a table for each row of the accelerator table, and the runs on real hardware."""
     cells, runs = _data("selection.json"), {run["cell"]: run for run in _data("hardware.json")}
     tables = "".join(_cells_of(row, cells, runs) for row in dict.fromkeys(name.split()[0] for name in cells))
     (hidden,) = {line for name, cell in cells.items() if name.endswith(" none") for line in cell.get("written", ())}
@@ -259,7 +258,7 @@ def _selection() -> str:
 
 
 def _overview(cells: dict[str, Any]) -> str:
-    """What each row takes at each door, a word each; doors that are alike are one line."""
+    """Returns a table of the selections that each type accepts on each platform. Equal platforms share a line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for row in dict.fromkeys(name.split()[0] for name in cells):
         for door in DOORS:
@@ -275,7 +274,7 @@ def _doors(doors: list[str]) -> str:
 
 
 def _word(cells: dict[str, Any], where: str, selection: str) -> str:
-    """Whether it is taken there, or the one isolation with which it is."""
+    """Returns yes, no, or the only isolation that accepts the selection there."""
     taken = [each for each in ("node", "process") if "refused" not in cells[f"{where} {each} {selection}"]]
     return {0: "no", 1: "".join(taken), 2: "yes"}[len(taken)]
 
@@ -285,7 +284,10 @@ def _data(name: str) -> Any:  # noqa: ANN401
 
 
 def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
-    """One row's table; what all its masks come with is said once, and doors that are alike are one line."""
+    """Returns one type's table.
+
+    A note above it lists the variables that every mask contains. Platforms with equal cells share a line.
+    """
     own = {name: cell for name, cell in cells.items() if name.split()[0] == row}
     always = _always([line for name, cell in own.items() if name[-5:] != " none" for line in cell.get("written", ())])
     note = _escape(ROWS[row].note) + (f" Always with `{' '.join(always)}`." if always else "")
@@ -301,7 +303,7 @@ def _cells_of(row: str, cells: dict[str, Any], runs: dict[str, Any]) -> str:
 
 
 def _always(masks: list[str]) -> list[str]:
-    """The variables that are the same in every one of ``masks``."""
+    """Returns the variables that are the same in every one of ``masks``."""
     return sorted(set.intersection(*(set(line.split()) for line in masks))) if masks else []
 
 
@@ -326,7 +328,7 @@ def _runs(runs: Collection[dict[str, Any]]) -> str:
 
 
 class Carried(NamedTuple):
-    """What becomes of a command line on one machine."""
+    """The conversion of a command line: its job file, its plan on one machine, and the problems."""
 
     made: str
     nodes: int
@@ -335,7 +337,7 @@ class Carried(NamedTuple):
 
 
 def _guide(page: str) -> str:
-    """The page of command lines: what becomes of each below it, and all of them in the table at the top."""
+    """Returns the page of command lines, with each conversion below its line and the table of all at the top."""
     table = "".join(_row(*each) for each in COMMAND.findall(page))
     return _between(COMMAND.sub(_below, page), OVERVIEW, COMMANDS_HEAD + table)
 
@@ -369,7 +371,7 @@ def _taken(became: Carried) -> str:
 
 
 def _started(plan: JobPlan) -> str:
-    """The line that `k8sel run --print` gives, what the entrypoint expects left out, in lines that a page can hold."""
+    """Returns the line of `k8sel run --print`, folded for the page, without the value of the expectation."""
     line = str(processes.command(plan, override_env=True, started=False, environ={}))
     words = [f"{VARIABLE}=..." if word.startswith(f"{VARIABLE}=") else word for word in shlex.split(line)]
     folded = textwrap.wrap(shlex.join(words), 110, break_long_words=False, break_on_hyphens=False)
@@ -377,7 +379,7 @@ def _started(plan: JobPlan) -> str:
 
 
 def _row(title: str, text: str) -> str:
-    """A command's line of the table: where it stands, how it begins, and what it starts."""
+    """Returns a command's row of the table: a link to it, its beginning, and what it starts."""
     address = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")  # as GitHub makes it
     lines = "; ".join(text.replace("\\\n", "").splitlines())
     begins = textwrap.shorten(lines, 100, placeholder=" ...")

@@ -1,6 +1,6 @@
-"""The library: load, check, plan, render. ``import k8sel`` offers the names of ``__all__``; docs/library.md shows them.
+"""The library: loads, checks, plans and renders jobs. ``import k8sel`` offers ``__all__`` (see docs/library.md).
 
-Only ``load`` opens a file. Nothing here reaches a network or imports a client library.
+Only ``load`` opens a file. This module uses no network and imports no client library.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Job", "JobPlan", "Problem", "SpecError", "check", "load", "plan", "r
 def load(source: str | PathLike[str] | bytes | Mapping[str, Any], name: str = "<text>") -> tuple[Job, ...]:
     """Returns the jobs of ``source``, at least one, in its order.
 
-    ``source`` is the path of a job file, the text of one as bytes, or one job as a mapping. ``name`` is the file name
-    that problems of a text begin with. Problems of a mapping have no file, line or column.
+    ``source`` is the path of a job file, its text as bytes, or one job as a mapping. ``name`` is the file name that a
+    text's problems start with. Problems of a mapping have no file, line or column.
 
-    Raises SpecError with every problem that the fields have; OSError where the file cannot be read; TypeError or
-    ValueError where a mapping holds what JSON does not have.
+    Raises SpecError with every problem of the fields; OSError if the file cannot be read; TypeError or ValueError for a
+    mapping's value that JSON does not have.
     """
     if isinstance(source, bytes):
         return loading.load(source, name)
@@ -61,8 +61,8 @@ def check(job: Job, platform: str = "kubernetes", *, namespace_policy: str = "pr
 def plan(job: Job, platform: str = "kubernetes", *, nodes: int | None = None) -> JobPlan:
     """Returns every decision for ``job`` on ``platform``: kubernetes, docker or run.
 
-    ``nodes`` replaces the job's own number of nodes. The platforms docker and run look at this machine; kubernetes
-    looks at nothing but the job. Raises SpecError with every problem of the job.
+    ``nodes`` replaces the job's own number of nodes. The platforms docker and run read this machine's hardware;
+    kubernetes reads only the job. Raises SpecError with every problem of the job.
     """
     on = _platform(platform, nodes)
     examined = _examine(job, on, nodes)
@@ -71,7 +71,7 @@ def plan(job: Job, platform: str = "kubernetes", *, nodes: int | None = None) ->
 
 
 def render(job_plan: JobPlan) -> list[dict[str, Any]]:
-    """Returns the Kubernetes objects of a plan that was made for kubernetes, in the order to apply them in."""
+    """Returns the Kubernetes objects of a plan made for kubernetes, in the order in which to apply them."""
     if job_plan.entrypoint_mode != "configMap":
         return [TARGETS[job_plan.target](job_plan, None)]
     brought = configmap.emit(job_plan)
@@ -88,7 +88,7 @@ def _platform(name: str, nodes: int | None) -> Platform:
 
 
 class _Examined(Struct, frozen=True, kw_only=True):
-    """A job as it would start, with what the rules find in it."""
+    """A job with its defaults, and the problems that the rules find in it."""
 
     file: CompleteJob
     notes: list[Problem]
@@ -97,7 +97,7 @@ class _Examined(Struct, frozen=True, kw_only=True):
 
 
 def _examine(job: Job, platform: Platform, nodes: int | None) -> _Examined:
-    """Settles and defaults ``job``, and runs the rules once."""
+    """Resolves and defaults ``job``, and runs the rules once."""
     settled, notes = _settled(job.file, platform, nodes)
     file = _defaulted(settled, platform)
     found = validate.validate(file, platform)
@@ -112,7 +112,7 @@ def _plan(examined: _Examined, job: Job, platform: Platform) -> JobPlan:
 
 
 def _settled(file: JobFile, platform: Platform, nodes: int | None) -> tuple[JobFile, list[Problem]]:
-    """``file`` with what the options and this machine say in its place, and what is to be said of that."""
+    """Returns ``file`` with the option's number of nodes and this machine's type of device, and notes about them."""
     spec, notes = file.spec if nodes is None else replace(file.spec, nodes=nodes), []
     if not platform.in_container and spec.accelerator.type == AUTO:
         from k8sel.machine import hardware
@@ -133,7 +133,7 @@ def _defaulted(file: JobFile, platform: Platform) -> CompleteJob:
 
 
 def _one_node(file: CompleteJob, platform: Platform) -> list[Problem]:
-    """Refuses more than one node where the job runs as processes of this machine."""
+    """Refuses several nodes where the job runs as processes of this machine."""
     nodes = file.spec.nodes
     if platform.several_nodes or nodes <= 1:
         return []

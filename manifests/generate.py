@@ -1,8 +1,8 @@
-"""Writes the gallery from its job files: `python manifests/generate.py`. A test only compares.
+"""Writes the gallery from its job files: `python manifests/generate.py`. A test compares them.
 
 NAME/pytorchjob.yaml or mpijob.yaml    the job's object, as `k8sel render` prints it
-NAME/kustomization.yaml, README.md     how it is started, and what it is for
-README.md                              all of them
+NAME/kustomization.yaml, README.md     its kustomization, and its purpose
+README.md                              the list of all folders
 ../charts/k8sel/files/                 kustomization.yaml and names.yaml: the chart's copy of the entrypoint as a
                                        kustomize component, which every folder uses; it names the ConfigMap by its hash
 """
@@ -24,17 +24,17 @@ HERE = Path(__file__).parent
 JOB = "job.yaml"
 COMPONENT = "../charts/k8sel/files"  # neither Helm nor kustomize reads a file outside its own folder
 CONFIG_MAP = "k8sel-entrypoint"
-POD_TEMPLATES = {  # where kustomize finds the name of the ConfigMap; it knows Kubernetes' own kinds only
+POD_TEMPLATES = {  # the paths of the ConfigMap's name: kustomize itself knows only those of Kubernetes' own kinds
     "PyTorchJob": ["spec/pytorchReplicaSpecs/Master", "spec/pytorchReplicaSpecs/Worker"],
     "MPIJob": ["spec/mpiReplicaSpecs/Launcher", "spec/mpiReplicaSpecs/Worker"],
 }
 
 
 class Situation(NamedTuple):
-    """What a person looks for; everything else is read from the job file."""
+    """A user's purpose, in words; the job file gives everything else."""
 
     purpose: str
-    needs: str  # beside the operator and the devices
+    needs: str  # in addition to the operator and the devices
     change: str
 
 
@@ -103,7 +103,7 @@ SITUATIONS = {
 
 
 def files() -> dict[str, bytes]:
-    """File name -> what it has to hold. The entrypoint itself is written by charts/generate.py."""
+    """Returns file name -> content. charts/generate.py writes the entrypoint itself."""
     written = {"README.md": _index()}
     written.update(_component())
     for name in SITUATIONS:
@@ -127,7 +127,7 @@ def _folder(name: str) -> dict[str, str]:
 
 
 def _renamed(part: Any) -> Any:  # noqa: ANN401
-    """The object with the component's name for the ConfigMap, which kustomize completes."""
+    """Returns the object with the component's name for the ConfigMap, which kustomize completes."""
     if isinstance(part, list):
         return [_renamed(each) for each in part]
     if not isinstance(part, dict):
@@ -137,7 +137,7 @@ def _renamed(part: Any) -> Any:  # noqa: ANN401
 
 
 def _component() -> dict[str, str]:
-    """The ConfigMap, and where a job names it."""
+    """Returns the files of the component: its ConfigMap, and the fields where a job names it."""
     generator = {
         "name": CONFIG_MAP,
         "files": [f"{brought.SCRIPT}=entrypoint.sh", brought.ARCHIVE],
@@ -164,7 +164,7 @@ def _kustomization(
 
 
 def _page(name: str, plan: JobPlan) -> str:
-    """Five lines."""
+    """Returns a folder's page of five lines."""
     situation, kind = SITUATIONS[name], JOB_KINDS[plan.target]
     return f"""# {name}
 {situation.purpose}
@@ -175,7 +175,7 @@ def _page(name: str, plan: JobPlan) -> str:
 
 
 def _nodes(plan: JobPlan) -> str:
-    """What the nodes have to have."""
+    """Describes what the nodes must have."""
     number = "one node" if len(plan.nodes) == 1 else f"{len(plan.nodes)} nodes, each"
     asked = plan.container["resources"]["limits"]
     return f"{number} with {', '.join(f'{amount} {what}' for what, amount in asked.items())}"
@@ -206,7 +206,7 @@ one namespace share it, so end one of them by `k8sel delete NAME` or `kubectl de
 
 
 def main() -> None:
-    """Writes all of them, and says which are new."""
+    """Writes the files that changed and prints their names."""
     for name, content in files().items():
         file = HERE / name
         if not file.exists() or file.read_bytes() != content:

@@ -1,1 +1,1 @@
-"""From text to a checked job: read, decode, default and validate. Reaches no machine and no cluster."""
+"""Turns text into a checked job: reads, decodes, defaults and validates it. Contacts no machine and no cluster."""

@@ -1,11 +1,11 @@
 """The canonical text of a job file's data, and its sha256.
 
-A Helm template can write the same text: it is that of Go's encoding/json, without its HTML escapes. Keys are sorted,
-there are no spaces, characters stay as they are, and each number is the shortest text of its double: Helm's values have
-no other numbers, and no YAML reader below Kubernetes tells 8.0 from 8.
+A Helm template can write the same text: that of Go's encoding/json, without HTML escapes. Keys are sorted, there are
+no spaces, and characters are not escaped. Each number is the shortest text of its double: Helm's values have no other
+numbers, and Kubernetes' YAML readers do not distinguish 8.0 from 8.
 
-sha256 is the interpreter's own code: ``hashlib`` loads OpenSSL first, which takes 3 ms of each start. CPython's
-Lib/random.py takes its sha512 the same way, for the same reason. A Python without such a module has hashlib.
+sha256 is CPython's built-in code: ``hashlib`` loads OpenSSL first, which adds 3 ms to each start. CPython's
+Lib/random.py imports its sha512 the same way, for the same reason. A Python without such a module uses hashlib.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ else:
 
 __all__ = ["dumps", "number", "sha256"]
 
-_LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # ends of a line in JavaScript: Go always escapes them
+_LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # line ends in JavaScript, which Go always escapes
 
 
 def dumps(data: object) -> str:
-    """``data`` (what JSON has) as text."""
+    """Returns ``data``, of JSON's types, as text."""
     if isinstance(data, dict):
         return "{" + ",".join(f"{dumps(key)}:{dumps(data[key])}" for key in sorted(data)) + "}"
     if isinstance(data, list):
@@ -43,7 +43,7 @@ def dumps(data: object) -> str:
 
 
 def number(value: float) -> str:
-    """``value`` as ECMAScript writes it, and Go after it: https://pkg.go.dev/encoding/json#Marshal."""
+    """Returns ``value`` as ECMAScript and Go write it: https://pkg.go.dev/encoding/json#Marshal."""
     text = repr(float(value))
     if not value or 1e-6 <= abs(value) < 1e21:
         return format(Decimal(text), "f").removesuffix(".0")

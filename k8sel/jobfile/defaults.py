@@ -1,4 +1,4 @@
-"""Fills in every default: a JobFile becomes a CompleteJob. Knows no rule: a wrong file stays wrong."""
+"""Fills in every default: a JobFile becomes a CompleteJob. Applies no rule: a wrong file stays wrong."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Complete = TypeVar("Complete", bound=Struct)
 
 ROOT_SSH = "/root/.ssh"
 USER_SSH = "/home/mpiuser/.ssh"
-# mpi-operator writes the name of the gang's scheduler itself.
+# mpi-operator sets the gang's schedulerName itself.
 GANG_SCHEDULERS = {None: None, "volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
 def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, numa_nodes: int = 1) -> CompleteJob:
-    """``job`` with every default filled in; a complete job is returned as it is.
+    """Returns ``job`` with every default filled in; returns a complete job unchanged.
 
-    ``sockets`` and ``numa_nodes``: of this machine, for the platforms that know it.
+    ``sockets`` and ``numa_nodes`` count this machine's parts, for platforms that know the machine.
     """
     if isinstance(job, CompleteJob):
         return job
@@ -72,7 +72,7 @@ def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, 
 
 
 def _complete(kind: type[Complete], part: Struct, **computed: object) -> Complete:
-    """``part`` as the complete ``kind``, with the constant defaults of its fields and with the ``computed`` ones."""
+    """Returns ``part`` as the complete ``kind``, with its fields' constant defaults and the ``computed`` values."""
     defaults = dict(zip(reversed(part.__struct_fields__), reversed(part.__struct_defaults__), strict=False))
     filled = {name: defaults[name] if value is None else value for name, value in asdict(part).items()}
     complete: Any = kind
@@ -81,7 +81,7 @@ def _complete(kind: type[Complete], part: Struct, **computed: object) -> Complet
 
 
 def is_root(spec: Spec) -> bool:
-    """Whether the file lets the containers run as root."""
+    """Reports whether the file lets the containers run as root."""
     user: Any = {**spec.pod_security_context, **spec.security_context}
     return not user.get("runAsNonRoot", False) and user.get("runAsUser", 0) == 0
 
@@ -101,7 +101,7 @@ def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
 
 
 def _by_parts(spec: Spec, accelerator: CompleteAccelerator) -> bool:
-    """Whether nothing but the parts of a machine says how many processes a node has."""
+    """Reports whether only the machine's parts determine the number of processes of a node."""
     return spec.processes_per_node is None and LAUNCHERS[spec.launcher].per_device and not accelerator.devices
 
 
@@ -110,12 +110,12 @@ def _processes(spec: Spec, accelerator: CompleteAccelerator, parts: int) -> int:
 
 
 def _counted(cpu: Cpu) -> Cpu:
-    """Removes processPer, since processesPerNode has its number now; a rule refuses a processPer that is left."""
+    """Removes processPer, since processesPerNode now has the number; a rule refuses any processPer that remains."""
     return replace(cpu, process_per=None)
 
 
 def _backend(spec: Spec) -> str | None:
-    """Returns the backend that the file names, else the one that the command names, if the table has that one."""
+    """Returns the file's backend, else the backend that the command names if the table lists it."""
     _, name = backends.named(spec.command) or (0, "")
     return _given(spec.backend, name if name in backends.BACKENDS else None)
 
@@ -139,7 +139,10 @@ def _scheduling(scheduling: Scheduling) -> Scheduling:
 
 
 def _entrypoint(entrypoint: Entrypoint) -> CompleteEntrypoint:
-    """Turns the check off without the entrypoint, unless the file asks for one, which a rule refuses then."""
+    """Turns the check off by default where the job has no entrypoint.
+
+    A check that the file sets stays, and a rule refuses it.
+    """
     check = "off" if entrypoint.mode == "none" else "enforce"
     return _complete(CompleteEntrypoint, entrypoint, check=_given(entrypoint.check, check))
 

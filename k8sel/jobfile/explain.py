@@ -1,7 +1,7 @@
-"""Everything that is wrong with a document that does not decode, in Kubernetes' words. Imported only then.
+"""Finds every problem of a document that does not decode, in Kubernetes' terms. Imported only then.
 
-The models stop at their first problem, so the schema made from them is run over the whole document; then the rules are
-run over what is left when the wrong parts are taken out.
+The models stop at their first problem. So the models' schema checks the whole document, and then the rules check the
+document without its wrong parts.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Wrong:
     """One failed keyword of the schema."""
 
     keyword: str
-    limit: Any  # what the keyword says
-    value: Any  # what the file says
+    limit: Any  # the keyword's value in the schema
+    value: Any  # the file's value
     text: str | None  # a scalar as the user wrote it
     part: Schema
     path: FieldPath
 
 
 def explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
-    """The problems of ``document``, not yet located; ``error`` is what decoding said first."""
+    """Returns the problems of ``document``, without locations; ``error`` is the first problem that decoding found."""
     foreign = _foreign(document.data)
     if foreign:
         return [foreign]
@@ -50,7 +50,7 @@ def explain(document: Document, error: msgspec.ValidationError) -> list[Problem]
 
 
 def _foreign(data: dict[str, Any]) -> Problem | None:
-    """Whether this is another kind of file altogether: then nothing else is worth saying."""
+    """Returns the problem of a document of another kind; other problems of such a document do not matter."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind == KIND or data.get("apiVersion") == API_VERSION:
         return None
@@ -60,7 +60,7 @@ def _foreign(data: dict[str, Any]) -> Problem | None:
 
 
 def _wrongs(document: Document) -> Iterator[Wrong]:
-    """Every keyword that ``document`` fails. Null is "not given" wherever the models say so."""
+    """Yields every keyword that ``document`` fails. Null means "not given" where the models allow it."""
     for error in _validator().iter_errors(document.data):
         part: Any = error.schema
         if error.instance is None and part.get(NULLABLE):
@@ -78,7 +78,7 @@ def _wrongs(document: Document) -> Iterator[Wrong]:
 
 @lru_cache(maxsize=1)
 def _validator() -> Draft202012Validator:
-    """Checks with the models' idea of a whole number: 8.0 is none."""
+    """Returns a validator that, like the models, does not accept 8.0 as a whole number."""
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
     strict = extend(Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]
     made: Draft202012Validator = strict(schema(mark_nullable=True))
@@ -90,7 +90,7 @@ def _is_integer(_: object, value: object) -> bool:
 
 
 def _say(wrong: Wrong) -> Iterator[Problem]:
-    """``wrong`` in words."""
+    """Yields the problems of the failed keyword ``wrong``."""
     if wrong.keyword == "additionalProperties":
         return _unknown(wrong)
     if wrong.keyword == "required":
@@ -124,12 +124,12 @@ def _type(wrong: Wrong) -> tuple[str, str]:
 
 
 def _of_mappings(part: Schema) -> bool:
-    """Whether this is a list whose items no text can be."""
+    """Reports whether ``part`` is a list whose items cannot be text."""
     return part.get("type") == "array" and part["items"].get("type") not in ("string", "integer")
 
 
 def _any_of(wrong: Wrong) -> tuple[str, str]:
-    """The only choice in a job file is a quantity's."""
+    """Describes a value that is not a quantity: only quantities have several types in a job file."""
     got = describe(wrong.value, wrong.text)
     message = f"expected a quantity (a number, or a string such as 500m or 16Gi), got {got}"
     return message, type_hint("", wrong.value, wrong.text)
@@ -173,7 +173,7 @@ _WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {
 
 @lru_cache(maxsize=1)
 def _places() -> dict[str, list[str]]:
-    """Each field's name -> the parts of the job file that have it."""
+    """Returns, for each field's name, the parts of the job file that have this field."""
     homes = {"JobFile": "the file itself", "Metadata": "metadata", "Spec": "spec", "EnvVar": "spec.env"}
     places: dict[str, list[str]] = {}
     for name, part in schema()["$defs"].items():
@@ -183,7 +183,7 @@ def _places() -> dict[str, list[str]]:
 
 
 def _rules(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
-    """What the rules say of ``data`` without its wrong parts; nothing where that does not decode either."""
+    """Returns the errors that the rules find in ``data`` without its wrong parts; none if the rest does not decode."""
     rest = copy.deepcopy(data)
     for problem in problems:
         _remove(rest, problem.path)
@@ -192,18 +192,18 @@ def _rules(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
     except msgspec.ValidationError:
         return []
     wrong = {problem.path for problem in problems}
-    # The platform is not known yet, and `run` asks for the least.
+    # The platform is not known yet; `run` requires the least.
     found = validate(default(job, PLATFORMS["run"]), PLATFORMS["run"])
     return [problem for problem in found if problem.kind is not Kind.WARNING and problem.path not in wrong]
 
 
 def _remove(data: Any, path: FieldPath) -> None:  # noqa: ANN401 (plain data of any shape)
-    """Takes the mapping entry around ``path`` out: an item alone would renumber those after it."""
+    """Removes the mapping entry around ``path``: to remove only an item would renumber the items after it."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
     try:
         for part in path[:-1]:
             data = data[part]
         del data[path[-1]]
-    except (KeyError, IndexError, TypeError):  # it was missing, or has gone with something around it
+    except (KeyError, IndexError, TypeError):  # missing, or already removed with its parent
         return

@@ -1,4 +1,4 @@
-"""How a value, a type and a missing or unknown field are put into words. Pure; knows the schema's keywords only."""
+"""Describes values, types, and missing or unknown fields in words. Pure; uses only the schema's keywords."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = {
     "array": "a list",
     "object": "a mapping (key: value)",
 }
-# A test holds that every pattern of the models has its words here.
+# A test checks that each pattern of the models has an entry here.
 PATTERNS = {
     r"^[a-z]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, a letter first, no '-' last",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, no '-' first or last",
@@ -25,7 +25,7 @@ PATTERNS = {
     "^[a-z][a-z0-9_;-]*$": "only lower-case letters, digits, '_', '-' and ';' are allowed, a letter first",
     "^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$": "at most 15 letters, digits, '-', '_', '.' and ':', a letter or digit first",
 }
-# What users of Kubernetes, its training operators or the launchers would write, and the field that means it here.
+# Name of a field in Kubernetes, a training operator or a launcher -> the job file's field with that meaning.
 SYNONYMS = {
     "replicas": "spec.nodes",
     "numNodes": "spec.nodes",
@@ -56,7 +56,7 @@ SYNONYMS = {
 
 
 def describe(value: object, text: str | None) -> str:
-    """A value as the user wrote it, with what it was read as where that surprises."""
+    """Returns a value as the user wrote it, and what YAML reads it as where the two differ."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def describe(value: object, text: str | None) -> str:
 
 
 def type_hint(expected: str, value: object, text: str | None) -> str:
-    """The way from ``value`` to ``expected``."""
+    """Returns a hint that turns ``value`` into the type ``expected``."""
     if value is None:
         quoted = f'write "{text}" in quotes, or ' if text and expected == "string" else ""
         return f"{quoted}leave it out, or give it a value"
@@ -79,7 +79,7 @@ def type_hint(expected: str, value: object, text: str | None) -> str:
 
 
 def _as_string(value: str) -> dict[str, str]:
-    """How to write the string ``value`` as another type."""
+    """Returns, for each other type, how to write the string ``value`` as that type."""
     hints = {"array": f"write [{', '.join(words(value))}]"}
     if value.removeprefix("-").isdecimal():
         hints |= {"integer": f"write {value} without quotes"}
@@ -89,7 +89,7 @@ def _as_string(value: str) -> dict[str, str]:
 
 
 def _as_scalar(value: object, text: str | None) -> dict[str, str]:
-    """How to write the number or boolean ``value``, written as ``text``, as another type."""
+    """Returns, for each other type, how to write the number or boolean ``value``, written as ``text``."""
     if text is None:
         return {}
     hints = {"string": f'write "{text}" in quotes', "array": f"write [{text}]"}
@@ -99,13 +99,13 @@ def _as_scalar(value: object, text: str | None) -> dict[str, str]:
 
 
 def enum_hint(value: object, allowed: Sequence[str]) -> str:
-    """The nearest of ``allowed``."""
+    """Returns a hint that names the value of ``allowed`` nearest to ``value``."""
     near = nearest(value, allowed) if isinstance(value, str) else None
     return f"did you mean {near}?" if near else ""
 
 
 def unknown_hint(key: str, allowed: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
-    """Where ``key`` belongs, what it may have meant, or what is allowed."""
+    """Returns a hint for the unknown field ``key``: its place, the field it resembles, or the allowed fields."""
     if key in SYNONYMS:
         return f"k8sel's word is {SYNONYMS[key]}"
     places = elsewhere.get(key, ())
@@ -118,7 +118,7 @@ def unknown_hint(key: str, allowed: Sequence[str], elsewhere: Mapping[str, Seque
 
 
 def required_hint(field: Mapping[str, Any]) -> str:
-    """What a missing field may say."""
+    """Returns a hint that lists the values of a missing field, or describes the field."""
     if "enum" in field:
         return f"{'one of ' if len(field['enum']) > 1 else ''}{', '.join(field['enum'])}"
     text = str(field.get("description", ""))

@@ -1,7 +1,7 @@
 """Reads text into JobFiles: parses once, decodes once. Fills in no default; opens no file.
 
-``k8sel.jobfile.explain`` names everything that is wrong with a document that does not decode. It is imported only then,
-since it imports jsonschema.
+``k8sel.jobfile.explain`` finds every problem of a document that does not decode. It is imported only then, because it
+imports jsonschema.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from k8sel.jobfile import canonical
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.jobfile.yamlio import Document, dump, parse
 
-_NO_FILE = ""  # the name of a text that no person wrote: its lines help nobody
+_NO_FILE = ""  # the name of generated text: a user never sees its lines
 
 
 class Job(Struct, frozen=True, kw_only=True):
     """One job of a file, as the user wrote it."""
 
-    file: JobFile  # nothing is defaulted yet
-    document: Document  # its places
-    sha256: str  # of its data (canonical.py): comments and order do not count
+    file: JobFile  # without defaults
+    document: Document  # has the locations
+    sha256: str  # of its data (canonical.py), without comments and order
 
 
 def load(text: bytes, file: str) -> tuple[Job, ...]:
-    """The jobs of ``text``. Raises SpecError with all problems of all documents, in the file's order."""
+    """Returns the jobs of ``text``. Raises SpecError with all problems of all documents, in the file's order."""
     jobs: list[Job] = []
     problems: list[Problem] = []
     for document in parse(text, file):
@@ -45,11 +45,11 @@ def load(text: bytes, file: str) -> tuple[Job, ...]:
 
 
 def load_data(data: Mapping[str, Any]) -> tuple[Job, ...]:
-    """The one job of ``data``. Its problems have no place.
+    """Returns the one job of ``data``. Its problems have no location.
 
     Raises SpecError as ``load`` does, and TypeError or ValueError for a value that JSON does not have.
     """
-    import json  # slow to import, and a job file does without it
+    import json  # slow to import, and a job file does not need it
 
     own = json.loads(json.dumps(dict(data), allow_nan=False))
     try:
@@ -71,14 +71,14 @@ def _same_names(jobs: list[Job]) -> Iterator[Problem]:
 
 
 def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    """``problems`` with their places in ``document``, in its order."""
+    """Returns ``problems`` with their locations in ``document``, in its order."""
     placed = (replace(problem, location=_place(document, problem)) for problem in problems)
     found = sorted(placed, key=lambda problem: _order(problem.location))
     return found if document.file != _NO_FILE else [replace(problem, location=None) for problem in found]
 
 
 def _place(document: Document, problem: Problem) -> Location:
-    """At the value; at the key where the key itself is what is wrong."""
+    """Returns the location of the value; that of the key if the key itself is wrong."""
     return problem.location or document.locate(problem.path, key=problem.kind is Kind.UNKNOWN)
 
 
@@ -88,7 +88,7 @@ def _job(document: Document) -> Job:
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
-    from k8sel.jobfile.explain import explain  # here, since jsonschema takes longer to import than a rendering takes
+    from k8sel.jobfile.explain import explain  # jsonschema's import takes longer than a rendering
 
     return explain(document, error)
 

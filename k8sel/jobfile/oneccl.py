@@ -1,4 +1,4 @@
-"""The variables of oneCCL that each process of a job gets."""
+"""The oneCCL variables that each process of a job gets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The job file's JSON Schema, for editors and the chart: made from the models, closed, without null branches.
+"""The job file's JSON Schema, for editors and the chart: generated from the models, closed, without null branches.
 
-``python docs/generate.py`` writes the committed copy; a test says whether it is current.
+``python docs/generate.py`` writes the committed copy; a test compares the two.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Schema = dict[str, Any]
 
 ID = "https://k8sel.dev/schemas/v1alpha1/job.json"
 NULLABLE = "x-nullable"
-NOTHING: tuple[Any, ...] = (None, (), {})  # defaults that mean: nothing is set
+NOTHING: tuple[Any, ...] = (None, (), {})  # defaults that set nothing
 
 
 def schema(mark_nullable: bool = False) -> Schema:
-    """JSON Schema (draft 2020-12) of a job file. ``mark_nullable``: with NULLABLE where null is "not given"."""
+    """Returns a job file's JSON Schema (draft 2020-12); ``mark_nullable``: with NULLABLE where null is "not given"."""
     made = msgspec.json.schema(JobFile)
     parts = {name: _closed(part, mark_nullable) for name, part in made["$defs"].items()}
     for name, part in parts.items():
@@ -44,7 +44,7 @@ def schema(mark_nullable: bool = False) -> Schema:
 
 
 def _closed(part: Schema, mark: bool) -> Schema:
-    """``part`` without its null branch and without defaults that say nothing; anything below it likewise."""
+    """Returns ``part`` without its null branch and empty defaults, at every level."""
     branches = [branch for branch in part.get("anyOf", ()) if branch != {"type": "null"}]
     rest = {key: value for key, value in part.items() if key != "anyOf" and (key != "default" or value not in NOTHING)}
     if len(branches) == 1:
@@ -56,6 +56,6 @@ def _closed(part: Schema, mark: bool) -> Schema:
 
 
 def _titled(key: str, field: Schema) -> Schema:
-    """``field`` with a title in words: ``processesPerNode`` is "Processes per node"."""
+    """Returns ``field`` with a title in words: ``processesPerNode`` becomes "Processes per node"."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in key)
     return {"title": words[0].upper() + words[1:], **field}

@@ -1,4 +1,4 @@
-"""The commented job file that `k8sel init` writes. Pure text; every launcher with every accelerator is valid."""
+"""The commented job file that `k8sel init` writes. Pure text; valid for every launcher with every accelerator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TAIL = """\
 
 
 def starter(launcher: str, accelerator: str) -> str:
-    """The file for ``launcher`` and a row of the accelerator table. Raises SpecError for one that is unknown."""
+    """Returns the file for ``launcher`` and ``accelerator``. Raises SpecError for an unknown name."""
     problems = [
         not_supported(path, name, allowed, did_you_mean(name, allowed))
         for path, name, allowed in _choices(launcher, accelerator)
@@ -66,7 +66,7 @@ def _launch(launcher: str) -> str:
 
 
 def _accelerator(row: Row) -> list[str]:
-    """The part about devices: what this row knows."""
+    """Returns the lines about devices, from the type's row of the table."""
     where = "" if row.in_container else "; for `k8sel run` alone, since no container can have it"
     lines = [f"  accelerator:\n    type: {row.name} # {row.title}{where}\n"]
     if row.is_device:

@@ -1,6 +1,6 @@
-"""All rules in one list. Validation reads a defaulted job and returns its problems; it changes nothing.
+"""Runs all rules. Validation reads a defaulted job and returns its problems; it changes nothing.
 
-Warnings are problems of kind WARNING; they stop nothing.
+A warning is a problem of kind WARNING and does not stop a job.
 """
 
 from __future__ import annotations
@@ -42,17 +42,20 @@ def validate(job: CompleteJob, platform: Platform = KUBERNETES) -> list[Problem]
 
 
 def namespace_policy(job: CompleteJob, level: str) -> list[Problem]:
-    """What a namespace of this Pod Security level refuses of a defaulted ``job``: restricted, baseline, privileged."""
+    """Returns what a namespace of the Pod Security ``level`` refuses of a defaulted ``job``.
+
+    ``level`` is restricted, baseline or privileged.
+    """
     if level not in namespace.LEVELS:
         raise SpecError([not_supported((), level, namespace.LEVELS, "--namespace-policy restricted")])
     return [problem for check in namespace.LEVELS[level] for problem in check(job)]
 
 
 def errors(problems: list[Problem]) -> list[Problem]:
-    """Those that stop a job."""
+    """Returns the problems that stop a job."""
     return [problem for problem in problems if problem.kind is not Kind.WARNING]
 
 
 def warnings(problems: list[Problem]) -> list[Problem]:
-    """Those that stop nothing."""
+    """Returns the problems that do not stop a job."""
     return [problem for problem in problems if problem.kind is Kind.WARNING]

@@ -1,1 +1,1 @@
-"""Every decision, made once: a valid job becomes a JobPlan. No I/O."""
+"""Makes every decision once: a valid job becomes a JobPlan. No I/O."""

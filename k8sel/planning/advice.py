@@ -1,4 +1,4 @@
-"""What is wasted or risky in a valid job: said by `k8sel plan`, and no reason to refuse."""
+"""Warns of what a valid job wastes or risks. `k8sel plan` shows the warnings; they do not stop the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rule = Callable[[CompleteSpec, Devices], Iterator[Problem]]
 
 
 def warnings(spec: CompleteSpec, devices: Devices, platform: Platform) -> tuple[Problem, ...]:
-    """All of them, for a defaulted ``spec``."""
+    """Returns all warnings for a defaulted ``spec``."""
     rules = RULES + PLATFORM_RULES.get(platform.name, ())
     return tuple(problem for rule in rules for problem in rule(spec, devices))
 
@@ -92,7 +92,10 @@ def _uncounted(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
 
 
 def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
-    """The entrypoint reads it in each rank's own container; nothing else does."""
+    """Warns of an MPI job's variables that differ from pod to pod, where no entrypoint runs.
+
+    Only the entrypoint reads them in each rank's own container.
+    """
     alone = spec.launcher == "mpirun" and spec.entrypoint.mode == "none"
     for number, variable in enumerate(spec.env if alone else ()):
         if variable.value_from is not UNSET and of_its_pod(variable):
@@ -104,7 +107,10 @@ def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
 
 
 def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
-    """training-operator's ExitCode and a batch Job's backoffLimit, which know nothing of a check."""
+    """Warns of ``backoffLimit``: an MPIJob retries after any failure, a PyTorchJob only after a status of 128 or more.
+
+    training-operator's ExitCode and a batch Job's backoffLimit do not recognize a failed check.
+    """
     if not spec.policy.backoff_limit:
         return
     path = ("policy", "backoffLimit")

@@ -1,4 +1,4 @@
-"""Which devices a node asks for, which enter its container, and which each rank sees. No vendor is named here."""
+"""Decides which devices a node requests, which its container gets, and which each rank sees. Names no vendor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from k8sel.planning.plan import Devices, Fragment, Rank
 
 
 def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
-    """One node's devices, of a defaulted ``accelerator``, on ``platform``."""
+    """Returns one node's devices for a defaulted ``accelerator`` on ``platform``."""
     row = accelerators.by_name(accelerator.type)
     if not row.is_device or not accelerator.devices:
         return _none(row)
@@ -29,7 +29,7 @@ def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
 
 
 def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
-    """The processes of the node whose first rank is ``first``."""
+    """Returns the processes of the node whose first rank is ``first``."""
     shares = [masks.share(devices.positions, processes, local, isolation) for local in range(processes)]
     return tuple(
         Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
@@ -38,7 +38,7 @@ def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple
 
 
 def exactly(devices: Devices, platform: Platform) -> int | None:
-    """The number of devices a node must hold; None where it may hold more than the job uses."""
+    """Returns the number of devices that a node must have; None if it may have more than the job uses."""
     return None if not platform.in_container or not devices.positions else devices.count
 
 
@@ -78,12 +78,12 @@ def _host(accelerator: CompleteAccelerator, row: Row) -> Devices:
 
 
 def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:
-    """The variable that brings these of the host's devices into a container, where the row has one."""
+    """Returns the variable that exposes these host devices in a container; nothing if the row has none."""
     return {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
 
 
 def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:
-    """What holds however the devices come into the container."""
+    """Returns the fields that do not depend on how the devices enter the container."""
     return Devices(
         type=row.name,
         resource_name=None,
@@ -102,7 +102,7 @@ def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, .
 
 
 def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]:
-    """By position; nothing where a mask holds what only a look at the devices can say."""
+    """Returns the mask by position; nothing if its values depend on the devices in the container."""
     if row.mask_value in BY_NUMBER:
         return {}
     listed = masks.listed(list(map(str, positions)), row.mask_ordered)
@@ -110,7 +110,7 @@ def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]
 
 
 def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
-    """Nodes with such devices are often tainted by the resource's name."""
+    """Tolerates the taint that nodes with such devices often have: the resource's name."""
     return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
 
 

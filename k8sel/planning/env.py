@@ -1,4 +1,4 @@
-"""Order among a container's variables: one may name only those before it."""
+"""Orders a container's variables: a variable can refer only to earlier ones."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from k8sel.jobfile.spec import EnvVar
 
 Entry = Mapping[str, Any]
 _REFERENCE = r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)"
-_REFERRING = 2  # behind constants, and what is read elsewhere
+_REFERRING = 2  # after constants and entries with a valueFrom
 _POD_FIELDS = frozenset(("fieldRef", "resourceFieldRef"))
 _EXPANDED = r"\$\$|\$\(([^)]*)\)"
 
 
 class Reference(str):
-    """A text that Kubernetes fills in, ``$(NAME)``; every other text is meant literally."""
+    """A reference, ``$(NAME)``, that Kubernetes expands; any other text is literal."""
 
     __slots__ = ()
 
 
 def reference(name: str) -> Reference:
-    """The value of the variable ``name`` in the container, as part of a command."""
+    """Returns the value of the container's variable ``name``, as part of a command."""
     return Reference(f"$({name})")
 
 
 def literal(text: str) -> str:
-    """``text`` such that Kubernetes leaves it as it is; a Reference stays one."""
+    """Returns ``text`` escaped so that Kubernetes does not expand it; a Reference stays as it is."""
     return str(text) if isinstance(text, Reference) else text.replace("$", "$$")
 
 
 def constants(values: Mapping[str, str]) -> tuple[Entry, ...]:
-    """``values`` as entries, literally."""
+    """Returns ``values`` as entries with literal values."""
     return tuple({"name": name, "value": literal(value)} for name, value in values.items())
 
 
 def entries(variables: Iterable[EnvVar]) -> tuple[Entry, ...]:
-    """The job file's variables as Kubernetes' own; ``$(NAME)`` in a value keeps its meaning there."""
+    """Returns the job file's variables as Kubernetes' entries; a ``$(NAME)`` in a value keeps its meaning."""
     return tuple(_entry(variable) for variable in variables)
 
 
 def resolve(variables: Iterable[Entry]) -> dict[str, str]:
-    """The values that a container would see, of entries that have one: ``$(NAME)`` filled in, ``$$`` is ``$``."""
+    """Returns the values that a container gets from entries with a value: expands ``$(NAME)``, and ``$$`` to ``$``."""
     values: dict[str, str] = {}
     for entry in variables:
         values[entry["name"]] = filled(entry["value"], values)
@@ -52,18 +52,21 @@ def resolve(variables: Iterable[Entry]) -> dict[str, str]:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """``text`` as a container would see it: ``$(NAME)`` filled in where it is known, ``$$`` is ``$``."""
+    """Returns ``text`` as a container gets it: expands each known ``$(NAME)``, and ``$$`` to ``$``."""
     return re.sub(_EXPANDED, lambda match: _expanded(match, values), text)
 
 
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Each name once, the last entry counts: constants, then what is read elsewhere, then what refers to these."""
+    """Returns each name once, with its last entry.
+
+    Constants come first, then entries with a ``valueFrom``, then entries that refer to other variables.
+    """
     last = {entry["name"]: entry for part in parts for entry in part}
     return tuple(sorted(last.values(), key=_rank))
 
 
 def of_its_pod(variable: EnvVar) -> bool:
-    """Whether each pod may have a value of its own: a field of the pod, or what refers to other variables."""
+    """Reports whether pods may have different values: those of a field of the pod, or of a reference to variables."""
     entry = _entry(variable)
     return _rank(entry) == _REFERRING or not _POD_FIELDS.isdisjoint(entry.get("valueFrom", ()))
 

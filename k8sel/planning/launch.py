@@ -1,7 +1,7 @@
-"""The launchers' command lines around the user's own. Pure; what is in front of them is ``entry``'s.
+"""Builds the launchers' command lines around the user's command. Pure; ``entry`` gives the words in front of them.
 
-On Kubernetes, torchrun reads all but the number of processes from the operator's PET_ variables; a flag would beat
-them. On one machine (`k8sel run`) there is no operator, so the group is written here.
+On Kubernetes, torchrun reads the operator's PET_ variables, and a flag would override them. So only the number of
+processes is a flag. On one machine (`k8sel run`) there is no operator, so this module adds the flags of the group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUILT_IN = "k8sel-entrypoint"
 
 
 def entry(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
-    """The words that start the entrypoint in ``mode`` (default: node); () where the job goes without it."""
+    """Returns the words that start the entrypoint in ``mode`` (default: node); () if the job has no entrypoint."""
     if spec.entrypoint.mode == "none":
         return ()
     built_in = not platform.in_container or spec.entrypoint.mode == "image"
@@ -29,20 +29,20 @@ def entry(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
 
 
 def before(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
-    """The same in front of a command."""
+    """Returns the words of ``entry`` with the ``--`` that separates them from a command."""
     words = entry(spec, platform, mode)
     return (*words, "--") if words else ()
 
 
 def launch(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
-    """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint writes."""
+    """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint sets."""
     row = LAUNCHERS[spec.launcher]
     program = row.program if spec.accelerator.devices else row.program_without_devices
     return _PROGRAMS[program](spec, platform, settled)
 
 
 def starts_mode_rank(spec: CompleteSpec, platform: Platform) -> bool:
-    """Whether the launcher starts each rank behind the entrypoint's mode ``rank``."""
+    """Reports whether the launcher starts each rank through the entrypoint's mode ``rank``."""
     row = LAUNCHERS[spec.launcher]
     isolated = not row.starts_one and spec.accelerator.isolation == "process"
     return bool(entry(spec, platform)) and (row.uses_mpi or isolated)
@@ -57,7 +57,7 @@ def _mpirun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) 
 
 
 def _process(spec: CompleteSpec, platform: Platform) -> Argv:
-    """The command of one process: the entrypoint stands in front where each process gets a mask of its own."""
+    """Returns the command of one process; the entrypoint precedes it if each process gets its own mask."""
     return (before(spec, platform, "rank") if starts_mode_rank(spec, platform) else ()) + spec.command
 
 
@@ -75,7 +75,7 @@ def _torchrun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]
 
 
 def _accelerate(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
-    """Writes every number: accelerate looks for a missing one in PET_ variables and in files of the image."""
+    """Sets every number: accelerate reads a missing one from PET_ variables and from files of the image."""
     command = _process(spec, platform)
     nodes, processes = spec.nodes, spec.processes_per_node
     local = not platform.operator_env
@@ -100,7 +100,7 @@ def _restarts(spec: CompleteSpec, flag: str) -> Argv:
 
 
 def _script(command: Argv, no_python: str) -> Argv:
-    """``command`` as torchrun and accelerate want it: a script, a module, or any other program."""
+    """Returns ``command`` in the form of torchrun and accelerate: a script, a module, or any other program."""
     program, *arguments = command
     if program in ("python", "python3") and arguments:
         if not arguments[0].startswith("-"):
@@ -111,9 +111,9 @@ def _script(command: Argv, no_python: str) -> Argv:
 
 
 def _plain(command: Argv) -> Argv:
-    """``command`` such that torch's agent leaves it alone: it fills in ``${local_rank}``, and reads ``$$`` as ``$``.
+    """Returns ``command`` escaped for torch's agent, which expands ``${local_rank}`` and reads ``$$`` as ``$``.
 
-    Not in the program's own name:
+    The agent does not expand the program's own name:
     https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/elastic/utils/api.py (``macros.substitute``)
     """
     program, *arguments = command
@@ -122,7 +122,7 @@ def _plain(command: Argv) -> Argv:
 
 
 def _positional(words: list[str]) -> Argv:
-    """``words`` behind argparse, which drops a ``--`` right after the first."""
+    """Returns ``words`` escaped for argparse, which drops a ``--`` directly after the first word."""
     head, *tail = words
     return (head, "--", *tail) if tail[:1] == ["--"] else (head, *tail)
 

@@ -1,7 +1,7 @@
-"""MPI: mpirun's command line, and how it reaches the nodes over ssh.
+"""MPI: mpirun's command line, and its ssh connections to the nodes.
 
-What travels with the command: a node's own variables do not reach the processes that sshd starts there, and the
-operator overwrites the variables that would carry ssh's options.
+The command line carries the variables: sshd does not pass a node's own variables to the processes that it starts. It
+also carries ssh's options, because the operator overwrites the variables for them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from k8sel.planning import pod
 from k8sel.planning.env import of_its_pod
 from k8sel.planning.plan import Argv, Devices, MpiPlan
 
-MASTER_PORT = "29500"  # torch's own default; below the ports that a kernel gives out by itself
-# Of every rank, beside what the job file says. Unbuffered as under a PyTorchJob: hydra's pipes hold lines back.
+MASTER_PORT = "29500"  # torch's own default; below the kernel's ephemeral ports
+# Every rank's variables beside the job file's. Unbuffered as under a PyTorchJob: hydra's pipes delay lines.
 CONSTANTS = {"MASTER_PORT": MASTER_PORT, "PYTHONUNBUFFERED": "1"}
 
-# $PATH and $LD_LIBRARY_PATH are the image's: sshd would give its own to mpirun's daemon and to the ranks. The rest of
-# the container's environment is for the ranks' entrypoint, in a file that is the user's alone: values may be secrets.
-KEPT = "/dev/shm/k8sel.environ"  # can be written in any container, and is gone with the pod
+# $PATH and $LD_LIBRARY_PATH are the image's: sshd would pass its own to mpirun's daemon and to the ranks. A file passes
+# the rest of the container's environment to the ranks' entrypoint. Only the user can read it: values may be secrets.
+KEPT = "/dev/shm/k8sel.environ"  # writable in any container; removed with the pod
 SSHD = (
     f"mkdir -p -m 0755 /run/sshd 2>/dev/null; (umask 077; cat /proc/self/environ > {KEPT}) 2>/dev/null;"
     ' exec /usr/sbin/sshd "$@"'
     f' -o "SetEnv=PATH=$PATH${{LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}} {ENVIRON}={KEPT}"'
 )
 SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")
-# Of the nodes' sshd; no text of the job file is shell text.
+# Options of the nodes' sshd; no text of the job file becomes shell text.
 SSHD_OPTIONS = (
     "Port={port}",
     "HostKey={path}/id_rsa",
@@ -42,15 +42,15 @@ SSHD_OPTIONS = (
     "PasswordAuthentication=no",
     "PermitRootLogin=prohibit-password",
 )
-# Of the client: the keys are the operator's and new for each job, so there is no host to know beforehand.
+# Options of ssh: the operator creates new keys for each job, so no host key is known in advance.
 SSH_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
-# mpi-operator's own images give the sshd file this one: without it in the container, it cannot even be started.
+# In mpi-operator's images, the sshd file has this capability: without it, a container cannot start sshd.
 CAPABILITIES = ("NET_BIND_SERVICE",)
-ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # to separate what runs before the login
+ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # sshd isolates its code that runs before the login
 
 
 def plan(spec: CompleteSpec, devices: Devices) -> MpiPlan:
-    """What the target needs to know of MPI."""
+    """Returns what the target needs for MPI."""
     return MpiPlan(
         implementation=spec.mpi.implementation,
         binding=spec.mpi.binding,
@@ -64,25 +64,25 @@ def plan(spec: CompleteSpec, devices: Devices) -> MpiPlan:
 
 
 def capabilities(spec: CompleteSpec) -> tuple[str, ...]:
-    """That a node's sshd needs."""
+    """Returns the capabilities that a node's sshd needs."""
     if not LAUNCHERS[spec.launcher].uses_mpi:
         return ()
     return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
 def launch(spec: CompleteSpec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
-    """mpirun for all ranks, each with ``rank`` in front of the user's command."""
+    """Returns mpirun's command line for all ranks, each with ``rank`` in front of the user's command."""
     binding = spec.mpi.binding or ""
     return (*_mpirun(spec, platform, spec.processes_per_node, binding, settled), *rank, *spec.command)
 
 
 def probe(spec: CompleteSpec, check: Argv) -> Argv:
-    """mpirun for one ``check`` on each node."""
+    """Returns mpirun's command line for one ``check`` on each node."""
     return (*_mpirun(spec, KUBERNETES, 1, "", {}), *check)
 
 
 def hostfile(spec: CompleteSpec) -> str:
-    """The file in which the operator lists the nodes."""
+    """Returns the path of the file in which the operator lists the nodes."""
     return MPIS[spec.mpi.implementation].hostfile[-1]
 
 
@@ -107,12 +107,15 @@ def _hosts(mpi: Mpi, platform: Platform, slots: int) -> Argv:
 
 
 def _cores(spec: CompleteSpec) -> int:
-    """Those of one process: its threads compute, and oneCCL's workers have their own."""
+    """Returns the number of one process's cores: for its own threads and for oneCCL's workers."""
     return (spec.cpu.threads_per_process or 1) + oneccl.workers(spec)
 
 
 def _exports(mpi: Mpi, spec: CompleteSpec, platform: Platform) -> Argv:
-    """What differs from pod to pod is left to the entrypoint, which reads it in the rank's own container."""
+    """Returns the flags that export the ranks' variables.
+
+    The entrypoint reads the variables that differ from pod to pod in the rank's own container.
+    """
     entrypoint = spec.entrypoint.mode != "none"
     expected = (VARIABLE,) if entrypoint else ()
     own = (*expected, "MASTER_ADDR", *CONSTANTS, *oneccl.variables(spec))
@@ -137,6 +140,6 @@ def _ssh_options(spec: CompleteSpec) -> str:
 
 
 def _sshd(spec: CompleteSpec) -> Argv:
-    """The nodes' command: needs nothing of the image but /usr/sbin/sshd."""
+    """Returns the nodes' command, which needs only /usr/sbin/sshd in the image."""
     options = [option.format(port=spec.mpi.ssh_port, path=spec.mpi.ssh_auth_mount_path) for option in SSHD_OPTIONS]
     return (*SSHD_START, *(word for option in options for word in ("-o", option)))

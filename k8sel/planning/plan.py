@@ -1,7 +1,7 @@
-"""A job, decided: the shape of a plan. ``k8sel.planning.planner`` makes it.
+"""The shape of a plan: a job with every decision made. ``k8sel.planning.planner`` creates it.
 
-Emitters write a JobPlan down, `k8sel plan` shows it, and the entrypoint gets its expectation. In JSON the fields are
-camelCase.
+Emitters write a JobPlan as objects, `k8sel plan` shows it, and the entrypoint gets its expectation. In JSON the fields
+are camelCase.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Rank(Struct, frozen=True, kw_only=True, rename="camel"):
 
     rank: int
     local_rank: int
-    devices: tuple[int, ...]  # positions that it sees, in its own order; () for none
-    device: int | None  # the position it drives: its first own one; None for none
+    devices: tuple[int, ...]  # positions that it sees, in its own order; () if none
+    device: int | None  # the position that it uses: the first of its own; None if none
 
 
 class Node(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,38 +36,38 @@ class Node(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Devices(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one node asks for, and what its processes see of it."""
+    """The devices that one node requests, and the devices that its processes see."""
 
     type: str  # the row's name
-    resource_name: str | None  # extended resource to request; None: none is requested
+    resource_name: str | None  # extended resource to request; None: no request
     count: int  # devices exposed in a container (or requested)
-    exposed: tuple[int, ...]  # the host's numbers of those exposed, ascending; () where something else picks
-    exposure_env: Mapping[str, str]  # written into the pod beside no request: the host's numbers, or the hiding values
+    exposed: tuple[int, ...]  # host's numbers of the exposed devices, ascending; () if none is exposed by number
+    exposure_env: Mapping[str, str]  # for pods without a request: the host's numbers, or values that hide
     hide_env: Mapping[str, str]  # hides every vendor's devices: for launcher pods and jobs without devices
     positions: tuple[int, ...]  # container-local, in local-rank order
     mask_env: Mapping[str, str]  # the mask by position, for entrypoint.mode none, and what `plan` shows
     product: tuple[str, ...]
     product_label: str | None
-    memory: int | None  # bytes that each has, at least
+    memory: int | None  # bytes that each device has, at least
     memory_label: str | None
     tolerations: tuple[Fragment, ...]
 
 
 class MpiPlan(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an MPI job needs beyond its command."""
+    """The fields that an MPI job needs in addition to its command."""
 
     implementation: str
-    binding: str | None  # none, socket, numa or core; None: not asked
+    binding: str | None  # none, socket, numa or core; None: not set
     slots_per_worker: int
     ssh_port: int
     ssh_auth_mount_path: str
     sshd: Argv  # the workers' command
-    launcher_pod: Fragment  # as `pod` and `container` of the job, for the pod that runs mpirun
+    launcher_pod: Fragment  # like `pod` of the job, for the pod that runs mpirun
     launcher_container: Fragment
 
 
 class JobPlan(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job, decided."""
+    """A job with every decision made."""
 
     name: str
     namespace: str | None
@@ -84,7 +84,7 @@ class JobPlan(Struct, frozen=True, kw_only=True, rename="camel"):
     launch: Argv  # the launcher's command around the user's, without the entrypoint in front of it
     command: Argv  # the whole command: literal words, which emitters escape, and env.Reference
     env: tuple[Fragment, ...]  # Kubernetes EnvVars in their final order, all but the expectation
-    oneccl: tuple[str, ...]  # those of them that are oneCCL's; () where the backend does without
+    oneccl: tuple[str, ...]  # names of oneCCL's variables in env; () without oneCCL
     mpi: MpiPlan | None
     pod: Fragment  # pod-level fields of the job file, defaulted: volumes, nodeSelector, affinity, ...
     container: Fragment  # container-level fields: resources, securityContext, volumeMounts, ...
@@ -102,5 +102,5 @@ class JobPlan(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def world_size(self) -> int:
-        """Processes of the whole job."""
+        """The number of processes of the whole job."""
         return len(self.nodes) * self.processes_per_node

@@ -1,4 +1,4 @@
-"""Every decision, made once: a valid, defaulted job file and the table's rows become a JobPlan.
+"""Makes every decision once: a valid, defaulted job file and the table's rows become a JobPlan.
 
 No I/O, no clock, no randomness, no vendor names.
 """
@@ -17,7 +17,7 @@ from k8sel.planning.plan import Devices, Fragment, JobPlan, Node
 
 
 def plan(job: CompleteJob, *, sha256: str, platform: Platform = KUBERNETES) -> JobPlan:
-    """``job``, decided. It has to be defaulted for the same ``platform``, and valid."""
+    """Returns the plan of ``job``, which must be valid and defaulted for the same ``platform``."""
     spec, name = job.spec, job.metadata.name
     held = devices.plan(spec.accelerator, platform)
     started = launch.launch(spec, platform, _settled(spec, held))
@@ -83,7 +83,7 @@ def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platfor
         memory=held.memory,
         shared_memory=whole(spec.shared_memory)
         if platform.in_container
-        else None,  # there, /dev/shm is the machine's own
+        else None,  # without a container, /dev/shm is the machine's own
         isolation=spec.accelerator.isolation,
         launcher=spec.launcher,
         mpi=spec.mpi.implementation if LAUNCHERS[spec.launcher].uses_mpi else "",
@@ -101,7 +101,7 @@ def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platfor
 
 
 def _settled(spec: CompleteSpec, held: Devices) -> dict[str, str]:
-    """What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none."""
+    """Returns masks and thread counts that are fixed at plan time: no entrypoint runs, or the job uses no device."""
     bare = spec.entrypoint.mode == "none"
     threads = {"OMP_NUM_THREADS": str(spec.cpu.threads_per_process)} if bare and spec.cpu.threads_per_process else {}
     return {**held.mask_env, **threads} if bare or not held.positions else {}

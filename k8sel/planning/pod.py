@@ -1,6 +1,6 @@
-"""Pod and container fields of the job file, with what k8sel adds: placement, resources, and secure defaults.
+"""Builds fields of pods and containers from the job file, and adds placement, resources and secure defaults.
 
-The defaults pass Pod Security's level "restricted" as soon as the job file names a user that is not root.
+The defaults meet Pod Security's level "restricted" if the job file names a user that is not root.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _ATTRIBUTES = {
 
 
 def pod(spec: CompleteSpec, devices: Devices) -> Fragment:
-    """Pod-level fields of the nodes' pods."""
+    """Returns the pod-level fields of the nodes' pods."""
     return _pod(spec, _with_labels(spec.affinity, _labels(devices)), devices)
 
 
 def launcher_pod(spec: CompleteSpec, devices: Devices) -> Fragment:
-    """Pod-level fields of a launcher, which runs on any node that the job file allows."""
+    """Returns the pod-level fields of a launcher, which runs on any node that the job file allows."""
     return _pod(spec, spec.affinity, devices)
 
 
 def container(spec: CompleteSpec, devices: Devices, capabilities: tuple[str, ...] = ()) -> Fragment:
-    """Container-level fields of the nodes' containers."""
+    """Returns the container-level fields of the nodes' containers."""
     return _container(spec, _resources(spec, devices), capabilities)
 
 
 def launcher_container(spec: CompleteSpec) -> Fragment:
-    """Container-level fields of a launcher, which has no device."""
+    """Returns the container-level fields of a launcher, which has no device."""
     return _container(spec, LAUNCHER_RESOURCES, ())
 
 
 def quantity(value: float | str | None) -> str | None:
-    """``value`` as a string: a resource's schema takes no fraction as a number."""
+    """Returns ``value`` as a string: a resource's schema accepts no fraction as a number."""
     return None if value is None else text(value)
 
 
 def _pod(spec: CompleteSpec, affinity: Fragment, devices: Devices) -> Fragment:
     own = {
         "automountServiceAccountToken": None if spec.service_account_name else False,
-        "enableServiceLinks": False,  # or each service of the namespace leaves *_PORT variables here
+        "enableServiceLinks": False,  # true adds *_PORT variables for each service of the namespace
         "hostNetwork": spec.host_network or None,
         "dnsPolicy": "ClusterFirstWithHostNet" if spec.host_network else None,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
@@ -73,7 +73,7 @@ def _container(spec: CompleteSpec, resources: Fragment, capabilities: tuple[str,
 
 
 def _copied(place: str, spec: CompleteSpec) -> dict[str, Any]:
-    """Fields of ``place`` as the job file has them."""
+    """Returns the fields of ``place`` that the job file sets unchanged."""
     paths = fields.copied(place).items()
     values = {name: getattr(spec, _ATTRIBUTES[path]) for name, path in paths if path in _ATTRIBUTES}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
@@ -96,7 +96,7 @@ def _pod_security(spec: CompleteSpec) -> Fragment:
 def _security(spec: CompleteSpec, capabilities: tuple[str, ...]) -> Fragment:
     given = spec.security_context
     if given.get("privileged"):
-        return given  # it has all rights; the API refuses some other settings beside it
+        return given  # it has all rights; the API refuses some other settings with it
     own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     merged = _over(own, given)
     added = [*capabilities, *(name for name in merged["capabilities"].get("add", ()) if name not in capabilities)]
@@ -104,7 +104,7 @@ def _security(spec: CompleteSpec, capabilities: tuple[str, ...]) -> Fragment:
 
 
 def _over(own: dict[str, Any], given: Fragment) -> dict[str, Any]:
-    """``own`` with the keys of ``given`` in place of its own, one level deep."""
+    """Returns ``own``, overridden by the keys of ``given``, one level deep."""
     merged = dict(own)
     for key, value in given.items():
         both = isinstance(value, dict) and isinstance(own.get(key), dict)
@@ -118,19 +118,19 @@ def _tolerations(spec: CompleteSpec, devices: Devices) -> list[Fragment]:
 
 
 def _labels(devices: Devices) -> list[Fragment]:
-    """Requirements on a node's labels for its devices."""
+    """Returns the requirements on a node's labels for its devices."""
     wanted: list[Fragment] = []
     if devices.product and devices.product_label:
         wanted += [{"key": devices.product_label, "operator": "In", "values": list(devices.product)}]
     if devices.memory is not None and devices.memory_label:
-        # The label is rounded down to MiB, and Gt means "more than". It is the card's memory, and a slice has a part.
+        # The label is in MiB, rounded down, and Gt means "more than". It is the whole card's memory; a slice has less.
         below = max(devices.memory // MEBIBYTE - 1, 0)
         wanted += [{"key": devices.memory_label, "operator": "Gt", "values": [str(below)]}]
     return wanted
 
 
 def _with_labels(affinity: Fragment, wanted: list[Fragment]) -> Fragment:
-    """``affinity`` with the labels in every term, since terms are alternatives."""
+    """Returns ``affinity`` with the labels in every term, because terms are alternatives."""
     if not wanted:
         return affinity
     node = affinity.get("nodeAffinity", {})
@@ -144,5 +144,5 @@ def _with_labels(affinity: Fragment, wanted: list[Fragment]) -> Fragment:
 
 
 def _given(made: dict[str, Any]) -> dict[str, Any]:
-    """``made`` without fields that are None, an empty mapping or an empty list."""
+    """Returns ``made`` without fields that are None, an empty mapping or an empty list."""
     return {name: value for name, value in made.items() if value is not None and value not in ({}, [])}

@@ -1,1 +1,1 @@
-"""What may be wrong in a job file that decodes: one small function a rule, by subject. Pure."""
+"""Rules for a job file that decodes: one small pure function for each rule, grouped by subject."""

@@ -1,6 +1,6 @@
-"""torch.distributed's backend, and oneCCL: what fits the command, the devices and the launcher.
+"""Rules for torch.distributed's backend and oneCCL: they fit the command, the devices and the launcher.
 
-Which versions a backend needs is the entrypoint's to say, which sees the image.
+The entrypoint checks the versions that a backend needs, because it runs in the image.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRANSPORT = VARIABLES["transport"]
 
 
 def known_backend(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """The backend is a row of the table."""
+    """Refuses a backend that the table does not list."""
     name = job.spec.backend
     if name is not None and name not in BACKENDS:
         hint = did_you_mean(name, BACKENDS) or "leave it out where the program has one of its own"
@@ -29,7 +29,10 @@ def known_backend(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def workers_have_cores(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """oneCCL takes one core for each worker of the node (src/common/env/env.cpp, parse_affinity)."""
+    """Refuses a backward range of cores, and too few or too many cores for oneCCL's workers.
+
+    oneCCL takes one core for each worker of the node (src/common/env/env.cpp, parse_affinity).
+    """
     affinity, path = job.spec.ccl.worker_affinity, (*CCL, "workerAffinity")
     if affinity in (None, "auto") or not uses_oneccl(job.spec.backend):
         return

@@ -10,7 +10,7 @@ from k8sel.jobfile.complete import CompleteJob
 
 Rule = Callable[[CompleteJob, Platform], Iterator[Problem]]
 
-# For re.fullmatch, which compiles a pattern when it is first used and keeps it: a job uses few of them.
+# These are texts: re.fullmatch compiles a pattern at its first use and caches it, and a job uses few of them.
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 SUBDOMAIN_LENGTH = "(?=.{1,253}$)"

@@ -1,8 +1,8 @@
-"""Fields that contradict each other, by the table ``conflicts.json``: one rule evaluates all of its rows.
+"""Refuses fields that contradict each other: one rule evaluates every row of the table ``conflicts.json``.
 
-The chart evaluates the same rows in a template. A row's conditions name a value by its path: in ``spec``, or in what
-the tables say of the job's launcher, target, MPI, type or backend (``VIEWS``). A list of values is one of which the
-value is one; other conditions are ``OPERATORS``.
+The chart evaluates the same rows in a template. A condition names a value by its path. The path starts in ``spec``, or
+in a table's row for the job's launcher, target, MPI, type or backend (``VIEWS``). A condition that is a list accepts
+any value of the list. Every other condition is one of ``OPERATORS``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ FACTS = {
 
 
 class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One row: where every condition is met, there is this problem."""
+    """One row of the table: the problem that a job has when it meets every condition."""
 
     why: str
     when: dict[str, Any]
     path: str
     kind: Kind
-    message: str  # {spec.nodes} is that value; of a list, {...} joins with "or" and {...,} with commas
+    message: str  # {spec.nodes} becomes the value; of a list, {...} joins with "or" and {...,} with commas
     hint: str
 
 
@@ -54,7 +54,7 @@ CONFLICTS = msgspec.json.decode(TABLE.read_bytes(), type=tuple[Conflict, ...])
 
 
 def conflicts(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """The rows whose conditions the job meets."""
+    """Yields the problem of each row whose conditions the job meets."""
     view = _View(job, platform)
     for row, tests in zip(CONFLICTS, _TESTS, strict=True):
         if all(_passes(view, *test) for test in tests):
@@ -63,7 +63,7 @@ def conflicts(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 class _View:
-    """What the conditions can ask of one job, each part made when it is first asked for."""
+    """The values of one job that conditions compare. Each part is computed at its first use."""
 
     def __init__(self, job: CompleteJob, platform: Platform) -> None:
         self._job = job
@@ -71,7 +71,7 @@ class _View:
         self._found: dict[str, Any] = {}
 
     def look(self, path: str) -> Any:  # noqa: ANN401  # a job file's values are of any type
-        """The value at ``path``; None for what is not given."""
+        """Returns the value at ``path``; None where the job has none."""
         if path not in self._found:
             self._found[path] = self._look(*path.split("."))
         return self._found[path]
@@ -85,7 +85,7 @@ class _View:
         return None if value is UNSET else value
 
     def filled(self, words: str) -> str:
-        """``words`` with the values in them."""
+        """Returns ``words`` with the job's values in place of the {paths}."""
         return re.sub(r"\{([a-zA-Z]+(?:\.[a-zA-Z]+)+)(,?)\}", lambda match: self._words(match[1], match[2]), words)
 
     def _words(self, path: str, comma: str) -> str:
@@ -103,7 +103,7 @@ def _values(value: object) -> list[Any]:
 
 
 def _tests(row: Conflict) -> list[tuple[str, str, Any]]:
-    """The path, the operator and the operand of each test of ``row``."""
+    """Returns the path, the operator and the operand of each test of ``row``."""
     each = ((path, wanted if isinstance(wanted, dict) else {"in": wanted}) for path, wanted in row.when.items())
     return [(path, name, limit) for path, tests in each for name, limit in tests.items()]
 
@@ -113,7 +113,7 @@ def _passes(view: _View, path: str, name: str, limit: Any) -> bool:  # noqa: ANN
 
 
 def _one_of(value: object, wanted: object) -> bool:
-    """Whether one of the values is one of those wanted. False is not 0."""
+    """Reports whether ``value`` and ``wanted`` share an item of the same type: False is not 0."""
     return any(type(each) is type(one) and each == one for each in _values(value) for one in _values(wanted))
 
 
@@ -138,14 +138,14 @@ def _target(job: CompleteJob) -> dict[str, list[str]]:
 
 
 def _command(job: CompleteJob) -> dict[str, str | None]:
-    """The backend that the command names, and where the job's own is named."""
+    """Returns the backend that the command names, and the path of the field that names the job's backend."""
     index, name = backends.named(job.spec.command) or (0, None)
     here = name is not None and name == job.spec.backend
     return {"backend": name, "backendPath": f"spec.command[{index}]" if here else "spec.backend"}
 
 
 def _computes(job: CompleteJob) -> Mapping[str, Any] | None:
-    """What the processes compute on: the type, or the one without devices where none is used."""
+    """Returns what the processes compute on: the job's type, or the CPU where the job uses no device."""
     row, asked = accelerators.ROWS.get(job.spec.accelerator.type), job.spec.accelerator
     bare_cpu = row is not None and row.is_device and not asked.devices
     return COMPUTES.get(accelerators.without_devices().name if bare_cpu else asked.type)
@@ -162,7 +162,7 @@ COMPUTES: Mapping[str, dict[str, Any]] = {
 
 
 def _job(job: CompleteJob) -> dict[str, Any]:
-    """What is counted."""
+    """Returns the numbers and amounts of the job that conditions compare."""
     spec, annotations = job.spec, job.metadata.annotations.items()
     devices = len(spec.accelerator.devices)
     return {
@@ -196,7 +196,7 @@ VIEWS: dict[str, Callable[[CompleteJob], Any]] = {
 
 
 def _path(place: str) -> FieldPath:
-    """The parts of spec.command[1]."""
+    """Splits a place into its parts: spec.command[1] becomes ``spec``, ``command``, 1."""
     return tuple(int(part) if part.isdecimal() else part for part in re.findall(r"[^.\[\]]+", place))
 
 

@@ -1,4 +1,4 @@
-"""Which devices: what the numbers, the row of the table and the processes have to agree on."""
+"""Rules for devices: their numbers fit the type's row of the table and the number of processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _row(job: CompleteJob) -> Row | None:
 
 
 def _device_row(job: CompleteJob) -> Row | None:
-    """The row, where it is one of devices that can be counted."""
+    """Returns the type's row if the type has devices to count; else None."""
     row = _row(job)
     return row if row and row.is_device else None
 
 
 def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """The type is a row of the table, or `auto` where the machine is at hand."""
+    """Refuses a type that the table does not list, and `auto` where k8sel does not see the machine."""
     name, path = job.spec.accelerator.type, (*HERE, "type")
     types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
     if name == AUTO and platform.in_container:
@@ -39,20 +39,20 @@ def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def _meant(name: str, types: Sequence[str]) -> str:
-    """The types whose title has the word ``name``, else the nearest."""
+    """Returns the types whose title has the word ``name``, else the nearest."""
     titled = [each for each in types if name.lower() in re.findall(r"\w+", ROWS[each].title.lower())]
     return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
 
 
 def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Some devices cannot be given to a container at all."""
+    """Refuses a type whose devices no container can use."""
     row = _row(job)
     if row and not row.in_container and platform.in_container:
         yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
 
 
 def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A type without devices has none to count or to name."""
+    """Refuses a number or a list of devices for a type without devices."""
     row, asked = _row(job), job.spec.accelerator
     if row and not row.is_device and row.in_container and (asked.count or asked.devices):
         counted = range(asked.count)
@@ -67,7 +67,7 @@ def _some(number: int) -> str:
 
 
 def enough_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Each named device is one of those asked for."""
+    """Refuses a device number that is not below ``count``: the node requests only ``count`` devices."""
     asked = job.spec.accelerator
     count, devices = asked.count, asked.devices
     top = max(devices, default=-1)
@@ -85,13 +85,13 @@ def _row_without_devices(job: CompleteJob) -> bool:
 
 
 def _ranks(devices: Sequence[int]) -> list[int]:
-    """The same order among the first devices: ``[5, 2]`` is ``[1, 0]``."""
+    """Returns the same order among the first devices: ``[5, 2]`` becomes ``[1, 0]``."""
     ordered = sorted(devices)
     return [ordered.index(device) for device in devices]
 
 
 def each_device_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """No device is two processes' own."""
+    """Refuses a device that the list names twice: each device belongs to one process."""
     devices = job.spec.accelerator.devices
     for index, device in enumerate(devices):
         if device in devices[:index]:
@@ -100,7 +100,7 @@ def each_device_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """With isolation `process` every process gets as many devices as the others."""
+    """Refuses devices that do not divide equally: isolation `process` gives each process the same number."""
     processes, devices = job.spec.processes_per_node, job.spec.accelerator.devices
     if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
         message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
@@ -109,7 +109,7 @@ def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Where a mask is a set, what a process sees is in the driver's own order."""
+    """Refuses an order of devices where the mask is a set: the driver then orders the devices itself."""
     row, devices = _device_row(job), job.spec.accelerator.devices
     if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
         message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
@@ -119,13 +119,16 @@ def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def _shares(job: CompleteJob) -> list[tuple[int, ...]]:
-    """The devices that each process of a node sees."""
+    """Returns the devices that each process of a node sees."""
     asked, processes = job.spec.accelerator, job.spec.processes_per_node
     return masks.shares(asked.devices, processes, asked.isolation)
 
 
 def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Where a mask is one range, what a process sees lies side by side; by the host's numbers it always does inside."""
+    """Refuses a gap between the devices of a process where the mask is one range of numbers.
+
+    Devices that the host's numbers select have no gap inside the container.
+    """
     row, asked = _device_row(job), job.spec.accelerator
     if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
         return
@@ -136,14 +139,14 @@ def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem
 
 
 def order_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """How numbers count is the driver's: only some can be told."""
+    """Refuses an order of devices that the type's driver does not offer."""
     row, order = _row(job), job.spec.accelerator.order
     if row and order != "pci" and order not in row.order_env:
         yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
 
 
 def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A resource is another name for the same kind of device."""
+    """Refuses a resource that is not a name for the type's devices."""
     asked, row = job.spec.accelerator, _row(job)
     path = (*HERE, "resource")
     if not row or asked.resource is None:
@@ -157,7 +160,7 @@ def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Probl
 
 
 def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A product is the value of a node's label."""
+    """Refuses a product that cannot be the value of a node's label."""
     row, asked = _row(job), job.spec.accelerator
     for index, product in enumerate(asked.product):
         if not re.fullmatch(LABEL_VALUE, product):
@@ -170,7 +173,10 @@ def _product_hint(row: Row | None) -> str:
 
 
 def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """`docker` starts all nodes here, each with devices of its own: which ones is not the file's to say then."""
+    """Refuses chosen devices for several nodes on one machine.
+
+    `docker` gives each node its own part of the machine's devices, so the file cannot choose them.
+    """
     asked = job.spec.accelerator
     if platform.exposes and job.spec.nodes > 1 and asked.devices != tuple(range(asked.count)):
         message = "with several nodes on one machine, node k uses the k-th part of its devices"

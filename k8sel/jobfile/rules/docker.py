@@ -1,4 +1,4 @@
-"""Rules for containers of this machine, which have no cluster."""
+"""Rules for containers on this machine, which has no cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def exposure_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]
 
 @_only_docker
 def volumes_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Refuses volumes that a cluster provides: only a folder of this machine can be mounted."""
+    """Refuses volumes that a cluster provides: Docker mounts only folders of this machine."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
             message = f"only a cluster has {bare(source)}, and Docker has none"
@@ -66,7 +66,7 @@ def values_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 @_only_docker
 def security_is_whole(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Refuses incomplete profiles and sysctls. On a cluster the API server does."""
+    """Refuses incomplete profiles and sysctls. On a cluster, the API server refuses them."""
     for name, given in _contexts(job):
         apparmor, sysctls = given.get("appArmorProfile"), given.get("sysctls")
         if isinstance(apparmor, dict) and apparmor.get("type") == "Localhost" and "localhostProfile" not in apparmor:
@@ -93,7 +93,7 @@ def ignored_fields(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
-    """Paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
+    """Yields the paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
     spec, asked = job.spec, job.spec.accelerator
     yield ("accelerator", "allocation"), asked.allocation == "host"
     yield ("accelerator", "resource"), asked.resource
@@ -108,7 +108,7 @@ def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
 
 
 def _values(part: Struct) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Each field of ``part`` and of the parts in it, with its value, in the order of the models."""
+    """Yields each field of ``part`` and of its nested parts, with its value, in the order of the models."""
     for key, attribute in zip(part.__struct_encode_fields__, part.__struct_fields__, strict=True):
         value = getattr(part, attribute)
         yield (key,), value

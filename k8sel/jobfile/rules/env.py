@@ -1,4 +1,4 @@
-"""Variables: well-formed, each once, and none that k8sel, an operator or a launcher writes."""
+"""Rules for variables: each is well-formed and occurs once, and no other program writes it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
-# Beginnings of names that an operator writes after the file's own (whole names end in "=").
+# Prefixes of names that an operator writes after the file's own variables (a whole name ends in "=").
 LATE = ("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")
 
 _OPERATOR = "the operator writes it after the file's own, and the last one counts"
 _LAUNCHER = "the launcher gives each process its own"
 _MPI = "the operator writes it, and mpirun's command line says the rest"
 OF_ROW = ("k8sel writes it from what the container really holds", "accelerator.devices says which are used")
-# Beginnings of names (whole names end in "=") -> why they are not the file's, and what says it instead.
+# Prefix of a name (a whole name ends in "=") -> why the file may not set it, and what sets it instead.
 OWNED: dict[str, tuple[str, str]] = {
     "K8SEL_": ("k8sel's entrypoint uses it", "entrypoint and accelerator say what it says"),
     "PET_": (_OPERATOR, "nodes, processesPerNode and policy.maxRestarts say it"),
@@ -56,7 +56,7 @@ OWNED: dict[str, tuple[str, str]] = {
 
 
 def owner(name: str) -> tuple[str, str] | None:
-    """Why ``name`` is not the file's to set, and what says it instead."""
+    """Returns why the file may not set ``name``, and the field that sets it instead; None where the file may."""
     row = accelerators.owned_env().get(name)
     if row:
         return OF_ROW
@@ -64,7 +64,7 @@ def owner(name: str) -> tuple[str, str] | None:
 
 
 def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A variable has one writer."""
+    """Refuses variables that k8sel, an operator or a launcher writes."""
     for index, entry in enumerate(job.spec.env):
         why = owner(entry.name)
         if why:
@@ -74,7 +74,7 @@ def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """What a field of ``ccl`` says is its variable's one writer; without the field, the variable is the file's."""
+    """Refuses a variable that a field of ``ccl`` already sets. Without that field, the file may set the variable."""
     fields = dict(zip(VARIABLES.values(), VARIABLES, strict=True))
     given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
     for index, entry in enumerate(job.spec.env):
@@ -84,7 +84,7 @@ def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """mpirun's command line has the last word on what its processes are bound to."""
+    """Refuses variables that bind processes where ``mpi.binding`` is set: mpirun's command line overrides them."""
     spec = job.spec
     written = (
         bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "")
@@ -98,12 +98,12 @@ def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def bound_by(mpi: Mpi, binding: str) -> list[str]:
-    """The variables that mpirun's words for ``binding`` set."""
+    """Returns the variables that mpirun's words for ``binding`` set."""
     return [word.partition("=")[0] for flag, word in pairwise(mpi.binding[binding]) if flag == mpi.set[0]]
 
 
 def each_name_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Kubernetes lets the last one count, and refuses both in a server-side apply."""
+    """Refuses a name that occurs twice: Kubernetes uses the last, and refuses both in a server-side apply."""
     first: dict[str, int] = {}
     for index, entry in enumerate(job.spec.env):
         if first.setdefault(entry.name, index) != index:
@@ -112,7 +112,10 @@ def each_name_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def names_for_a_shell(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Debian's /bin/sh drops variables that it cannot name, and it starts the entrypoint and each rank behind ssh."""
+    """Refuses names that Debian's /bin/sh drops.
+
+    That shell starts the entrypoint, and each rank that sshd starts.
+    """
     through_a_shell = job.spec.entrypoint.mode == "configMap" or LAUNCHERS[job.spec.launcher].uses_mpi
     for index, entry in enumerate(job.spec.env if through_a_shell and platform.in_container else ()):
         if not re.fullmatch(NAME, entry.name):
@@ -121,7 +124,7 @@ def names_for_a_shell(job: CompleteJob, platform: Platform) -> Iterator[Problem]
 
 
 def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Either a value, or where it is from."""
+    """Refuses a variable with both a value and a source, or with neither."""
     for index, entry in enumerate(job.spec.env):
         given = [entry.value is not UNSET, entry.value_from is not UNSET]
         if all(given):
@@ -133,7 +136,7 @@ def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def one_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A variable is read from one place."""
+    """Refuses a variable whose ``valueFrom`` does not have exactly one known source."""
     for index, entry in enumerate(job.spec.env):
         if entry.value_from is UNSET:
             continue
@@ -143,7 +146,7 @@ def one_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def references_are_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """What the operator writes comes after the file's own variables, so these cannot refer to it."""
+    """Refuses references to the operator's variables: these follow the file's own, so Kubernetes fills in none."""
     for index, entry in enumerate(job.spec.env):
         for name in _references(entry):
             if f"{name}=".startswith(LATE):
@@ -158,14 +161,17 @@ def _references(entry: EnvVar) -> list[str]:
 
 
 def no_zero_byte(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """The kernel ends a variable there."""
+    """Refuses a zero byte in a value: the kernel ends the variable there."""
     for index, entry in enumerate(job.spec.env):
         if entry.value is not UNSET and "\0" in entry.value:
             yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
 
 
 def overwritten_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """training-operator appends PYTHONUNBUFFERED=1 (pkg/controller.v1/pytorch/envvar.go)."""
+    """Warns of a PYTHONUNBUFFERED that is not 1: training-operator appends PYTHONUNBUFFERED=1.
+
+    Source: pkg/controller.v1/pytorch/envvar.go.
+    """
     for index, entry in enumerate(job.spec.env):
         if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":
             message = "the operator sets PYTHONUNBUFFERED=1 in any case"

@@ -1,4 +1,4 @@
-"""What is started, and by whom."""
+"""Rules for the image, the command and the launcher around it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from k8sel.jobfile.rules.common import Rule
 from k8sel.wording import as_list, forbidden, invalid, quote, required, warning
 
 COMMAND = ("spec", "command")
-# Programs that start the processes of a group: k8sel puts one of them around the command itself.
+# Programs that start a group of processes. k8sel itself adds one of them to the command.
 STARTERS = frozenset(
     ("torchrun", "accelerate", "accelerate-launch", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
 )
@@ -27,7 +27,7 @@ _OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|s
 
 
 def image_is_given(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A container needs an image."""
+    """Refuses a missing image where the job runs in containers, and white space in an image's name."""
     image = job.spec.image
     if image is None and platform.in_container:
         yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
@@ -36,7 +36,7 @@ def image_is_given(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def command_is_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A command is a list of words, its program first."""
+    """Refuses a command that is not a list of words with the program first."""
     command = job.spec.command
     if not command[0].strip():
         yield invalid((*COMMAND, 0), "the program's name is empty", "for example [python, train.py]")
@@ -49,7 +49,7 @@ def command_is_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def no_launcher_inside(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """The command is what one runs on one device: a launcher within the launcher starts each process many times."""
+    """Refuses a launcher in the command: the job's launcher would start it in each process again."""
     found = _starter(job.spec.command)
     if found:
         index, name = found
@@ -59,7 +59,7 @@ def no_launcher_inside(job: CompleteJob, platform: Platform) -> Iterator[Problem
 
 
 def _starter(command: Sequence[str]) -> tuple[int, str] | None:
-    """Which word of ``command`` starts a group of processes, and by what."""
+    """Returns the index and the name of the word in ``command`` that starts a group of processes; None without one."""
     program = PurePosixPath(command[0]).name
     if program in STARTERS:
         return 0, program
@@ -73,7 +73,7 @@ def _starter(command: Sequence[str]) -> tuple[int, str] | None:
 
 
 def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """torchrun's options after the program's name reach the program, not torchrun."""
+    """Warns of torchrun's options in the command: the program gets them, not torchrun."""
     for index, word in enumerate(job.spec.command):
         if _OPTION.fullmatch(word):
             message = f"{word.partition('=')[0]} goes to the program, not to the launcher"
@@ -81,7 +81,7 @@ def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Proble
 
 
 def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """ssh's options are words of one line."""
+    """Refuses a path that ssh's options cannot hold: they are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
     if path and re.search(ENDS_AN_OPTION, path):
         message = f"{quote(path)} has a character that ends an option of ssh"
@@ -89,7 +89,7 @@ def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def processes_have_cpus(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Threads beyond the CPUs wait for each other, and for oneCCL's."""
+    """Warns of more threads than CPUs: the program's threads and oneCCL's then wait for each other."""
     threads, workers = job.spec.cpu.threads_per_process or 0, oneccl.workers(job.spec)
     processes, cpus = job.spec.processes_per_node, amount(job.spec.resources.get("cpu", 0)) or 0
     if threads and (threads + workers) * processes > cpus > 0:

@@ -1,4 +1,4 @@
-"""Names, labels and annotations: what Kubernetes accepts, and what belongs to k8sel and the operators."""
+"""Rules for names, labels and annotations: Kubernetes accepts them, and neither k8sel nor an operator writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
 from k8sel.wording import forbidden, invalid, quote, warning
 
-# Beginnings of keys that the file does not write, each with the field that does.
+# Prefix of a key that the file may not set -> what sets it.
 OWNED = {
     "k8sel.dev/": "k8sel writes it",
     "app.kubernetes.io/managed-by": "k8sel writes it",
@@ -26,7 +26,7 @@ OWNED = {
 
 
 def pod_names_fit(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A pod's name is its host name too: 63 characters, the job's name in front."""
+    """Refuses a job's name that makes a pod's name too long: a pod's name is also its host name."""
     name = job.metadata.name
     pod = longest(name, job.spec.target, job.spec.nodes)
     if len(pod) > LONGEST:
@@ -35,7 +35,10 @@ def pod_names_fit(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Some versions of an MPI keep a host's name up to its first digit in a field of fixed size."""
+    """Warns of a host name whose part before its first digit is too long for some versions of an MPI.
+
+    These versions copy that part into a field of fixed size.
+    """
     mpi, name = job.spec.mpi.implementation, job.metadata.name
     longest_prefix = MPIS[mpi].longest_prefix if job.spec.launcher == "mpirun" else None
     prefix = re.split("[0-9]", launcher(name))[0]
@@ -48,7 +51,7 @@ def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[
 
 
 def no_line_break(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A pattern's end lets a last line break through."""
+    """Refuses a line break at the end of a name: Python's `$` also matches before a final line break."""
     texts: dict[FieldPath, str | None] = {
         ("metadata", "name"): job.metadata.name,
         ("metadata", "namespace"): job.metadata.namespace,
@@ -60,7 +63,7 @@ def no_line_break(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def label_keys(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Keys that Kubernetes accepts, and that nobody else writes."""
+    """Refuses keys that Kubernetes does not accept, and keys that k8sel or an operator writes."""
     yield from _keys(("metadata", "labels"), job.metadata.labels)
     yield from _keys(("metadata", "annotations"), job.metadata.annotations)
     for key in job.spec.node_selector:
@@ -85,7 +88,7 @@ def _key(path: FieldPath, key: str) -> Iterator[Problem]:
 
 
 def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Values of labels, and of what becomes one."""
+    """Refuses values that cannot be a label's: those of labels, of the node selector and of the queue."""
     values: dict[FieldPath, str | None] = {("spec", "scheduling", "queue"): job.spec.scheduling.queue}
     values |= {("metadata", "labels", key): value for key, value in job.metadata.labels.items()}
     values |= {("spec", "nodeSelector", key): value for key, value in job.spec.node_selector.items()}
@@ -95,7 +98,7 @@ def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def object_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Names of other objects."""
+    """Refuses names that no other object can have: of a service account, a priority class, a scheduler or a secret."""
     spec = job.spec
     values: dict[FieldPath, str | None] = {
         ("spec", "serviceAccountName"): spec.service_account_name,
@@ -112,7 +115,7 @@ def object_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def pull_secrets(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A pull secret is its name, nothing else."""
+    """Refuses fields of a pull secret other than its name."""
     for index, entry in enumerate(job.spec.image_pull_secrets):
         for key in entry.keys() - {"name"}:
             path: FieldPath = ("spec", "imagePullSecrets", index, key)

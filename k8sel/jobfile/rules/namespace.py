@@ -1,4 +1,4 @@
-"""What a namespace's Pod Security level refuses of a job's pods, before the cluster does.
+"""Refuses what a namespace's Pod Security level refuses of a job's pods, before the cluster does.
 
 https://github.com/kubernetes/pod-security-admission/tree/v0.36.3/policy (check_*.go)
 """
@@ -53,7 +53,7 @@ RESTRICTED_VOLUMES = frozenset(
 
 
 def _said(job: CompleteJob, key: str) -> Iterator[tuple[Any, FieldPath]]:
-    """What the file says of ``key`` for the pod and for the container: a level judges both, whichever holds."""
+    """Yields the file's values of ``key`` for the pod and for the container: a level judges both."""
     for field, given in (
         ("podSecurityContext", job.spec.pod_security_context),
         ("securityContext", job.spec.security_context),
@@ -81,7 +81,7 @@ def _not_privileged(job: CompleteJob) -> Iterator[Problem]:
 
 
 def _named(job: CompleteJob, part: str) -> list[str] | None:
-    """The capabilities that the file adds or drops; None where it says nothing."""
+    """Returns the capabilities that the file adds or drops; None where the file has no such list."""
     given = job.spec.security_context.get("capabilities")
     names: Any = given.get(part) if isinstance(given, dict) else None
     return [str(name) for name in names] if isinstance(names, list) else None
@@ -164,7 +164,10 @@ def _volume_kinds(job: CompleteJob) -> Iterator[Problem]:
 
 
 def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
-    """training-operator's initcontainer.go gives the workers one without a securityContext."""
+    """Refuses several nodes of a PyTorchJob: training-operator adds an init container to the workers.
+
+    That container has no securityContext (initcontainer.go).
+    """
     nodes = job.spec.nodes
     if job.spec.target == "PyTorchJob" and nodes > 1:
         message = "training-operator puts an init container without securityContext into every pod but the first"

@@ -1,4 +1,4 @@
-"""Pod and container fields: volumes, mounts and resources."""
+"""Rules for fields of the pod and the container: volumes, mounts and resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Each volume has a name of its own."""
+    """Refuses a volume whose name is missing, malformed, duplicate or reserved for k8sel."""
     seen: dict[str, int] = {}
     for index, volume in enumerate(job.spec.volumes):
         name, path = volume.get("name"), ("spec", "volumes", index, "name")
@@ -36,7 +36,7 @@ def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]
 
 
 def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """A volume is one thing."""
+    """Refuses a volume that does not have exactly one source."""
     for index, volume in enumerate(job.spec.volumes):
         sources = sorted(key for key in volume if key != "name")
         if len(sources) != 1:
@@ -49,7 +49,7 @@ def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Prob
 
 
 def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """What is mounted is there."""
+    """Refuses a mount whose volume does not exist."""
     names = [str(volume.get("name")) for volume in job.spec.volumes]
     for index, mount in enumerate(job.spec.volume_mounts):
         name, path = mount.get("name"), ("spec", "volumeMounts", index, "name")
@@ -61,7 +61,7 @@ def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Probl
 
 
 def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Where it is mounted is free."""
+    """Refuses a mount path that is missing, malformed or already in use."""
     seen: dict[str, int] = {}
     for index, mount in enumerate(job.spec.volume_mounts):
         where, path = mount.get("mountPath"), ("spec", "volumeMounts", index, "mountPath")
@@ -78,7 +78,7 @@ def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Proble
 
 
 def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem]:
-    """Places that k8sel or an operator mounts something at."""
+    """Refuses paths where k8sel or an operator mounts something."""
     mpi = LAUNCHERS[job.spec.launcher].uses_mpi
     taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "it would hide the whole image"}
     if job.spec.shared_memory is not None:
@@ -92,7 +92,7 @@ def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem
 
 
 def resource_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Resources that Kubernetes has, or that a plugin's domain has."""
+    """Refuses resources that are neither Kubernetes' own nor named with a plugin's domain."""
     for name in job.spec.resources:
         path = ("spec", "resources", name)
         if name in NATIVE or name.startswith("hugepages-"):
@@ -111,7 +111,7 @@ def _resource_hint(name: str) -> str:
 
 
 def devices_are_the_accelerators(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Devices are asked for in one place."""
+    """Refuses devices in ``resources``: only ``accelerator`` requests devices."""
     patterns = [row.resource_pattern for row in ROWS.values() if row.resource_pattern]
     own = job.spec.accelerator.resource
     for name in job.spec.resources:
@@ -121,7 +121,7 @@ def devices_are_the_accelerators(job: CompleteJob, platform: Platform) -> Iterat
 
 
 def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Amounts that Kubernetes can read."""
+    """Refuses amounts that Kubernetes cannot read, and amounts that are not above zero."""
     amounts: dict[FieldPath, Any] = {("spec", "resources", name): value for name, value in job.spec.resources.items()}
     if job.spec.shared_memory is not None:
         amounts["spec", "sharedMemory"] = job.spec.shared_memory
@@ -138,7 +138,7 @@ def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def _unit_hint(written: str) -> str:
-    """The unit that was probably meant: ``16GB`` is 16G, ``16gi`` is 16Gi."""
+    """Returns the quantity with the unit that the user probably meant: ``16GB`` becomes 16G, ``16gi`` becomes 16Gi."""
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtp])(i?)b?", written.lower())
     if not match:
         return ""
@@ -147,7 +147,7 @@ def _unit_hint(written: str) -> str:
 
 
 def somewhere_to_write(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """torchrun keeps each process's error file below /tmp."""
+    """Warns of a read-only /tmp: torchrun writes each process's error file there."""
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
     if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
         path = ("spec", "securityContext", "readOnlyRootFilesystem")

@@ -1,4 +1,4 @@
-"""The form of those parts of Kubernetes' own fields that k8sel reads itself; the API server judges the rest."""
+"""Rules for the types of values in those Kubernetes fields that k8sel itself reads. The API server checks the rest."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FORMS = {"podSecurityContext": _POD, "securityContext": _CONTAINER, "affinity": 
 
 
 def known_forms(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """What k8sel reads is what it takes it for."""
+    """Refuses a value whose type is not the one that k8sel expects there."""
     spec = job.spec
     for field, whole in zip(FORMS, (spec.pod_security_context, spec.security_context, spec.affinity), strict=True):
         for form, wanted in FORMS[field].items():
@@ -78,7 +78,7 @@ def _is(value: object, wanted: type) -> bool:
 
 
 def _found(value: object, form: tuple[str, ...]) -> Iterator[tuple[FieldPath, object]]:
-    """Each place in ``value`` that ``form`` means, and what is there."""
+    """Yields each path in ``value`` that matches ``form``, with its value."""
     if not form:
         yield (), value
     elif form[0] == EACH and isinstance(value, list):

@@ -1,7 +1,7 @@
-"""YAML in and out, as Kubernetes reads it. Knows nothing of the job file, and raises nothing but SpecError.
+"""Reads and writes YAML as Kubernetes does. Independent of the job file; raises only SpecError.
 
-Reading is strict and remembers where everything stands; writing is byte-stable. The parts: ``scalars`` (what an
-unquoted word means), ``read``, ``words`` and ``write``.
+The reader is strict and keeps the location of each value. The writer gives the same bytes for the same data. The
+parts: ``scalars`` (values of unquoted words), ``read``, ``words`` and ``write``.
 """
 
 from __future__ import annotations

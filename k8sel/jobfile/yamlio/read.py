@@ -1,6 +1,6 @@
-"""Bytes to plain data with a place for every value. Strict: what two YAML readers could read differently is refused.
+"""Parses bytes into plain data with a location for each value. Refuses text that two YAML readers read differently.
 
-Never a traceback: whatever the bytes are, the outcome is Documents or a SpecError. No file is opened here.
+Any bytes give Documents or a SpecError, never a traceback. This module opens no file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from k8sel.jobfile.yamlio.words import error, json_type, json_value, place_after
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
-MAX_NODES = 10_000  # aliases counted in full: a few lines of them can stand for billions of values
+MAX_NODES = 10_000  # aliases count in full: a few lines of them can expand to billions of values
 
-_Loader: Callable[[str], _Parser] = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # the C parser where PyYAML was built with it
-# The text of yaml.reader's own pattern: `re` has it compiled already, and it takes 5 ms.
+_Loader: Callable[[str], _Parser] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser if PyYAML has it
+# The same text as yaml.reader's pattern: `re` has already compiled that one, which takes 5 ms.
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = "[\ud800-\udfff]"
 _TAG_PREFIX = "tag:yaml.org,2002:"
@@ -33,7 +31,7 @@ _STARTER = "`k8sel init` writes one to start from"
 
 
 class _Node(Struct, eq=False):
-    """One value as it stands in the file."""
+    """One value of the file, with its location."""
 
     line: int
     column: int
@@ -41,29 +39,29 @@ class _Node(Struct, eq=False):
     text: str = ""  # a scalar as the user wrote it
     fields: dict[str, tuple[_Node, _Node]] = {}  # of a mapping: key and value
     items: list[_Node] = []
-    size: int = 1  # values inside, itself included
+    size: int = 1  # number of values inside, including this one
 
 
 class Document(Struct, frozen=True, eq=False):
-    """One YAML document: its plain data, and where each part of it stands."""
+    """One YAML document: its plain data, and the location of each part."""
 
     file: str
     data: dict[str, Any]
     _root: _Node
 
     def locate(self, path: FieldPath, key: bool = False) -> Location:
-        """Where the value at ``path`` stands, or its key; of its nearest known ancestor where it is absent."""
+        """Returns the location of the value or the key at ``path``; if absent, that of its nearest known ancestor."""
         found = self._find(path)
         node = found[1] if not key or len(found[2]) < len(path) else found[0]
         return Location(file=self.file, line=node.line, column=node.column)
 
     def text(self, path: FieldPath) -> str | None:
-        """The scalar at ``path`` as the user wrote it, quotes included; None where there is none."""
+        """Returns the scalar at ``path`` as the user wrote it, quotes included; None if there is no scalar."""
         _, node, known = self._find(path)
         return node.text if len(known) == len(path) and not isinstance(node.data, dict | list) else None
 
     def _find(self, path: FieldPath) -> tuple[_Node, _Node, FieldPath]:
-        """Key, value and path of the deepest part of ``path`` that the file has."""
+        """Returns key, value and path of the deepest part of ``path`` that the file has."""
         key = node = self._root
         for depth, part in enumerate(path):
             step = _child(node, part)
@@ -80,9 +78,9 @@ def _child(node: _Node, part: str | int) -> tuple[_Node, _Node] | None:
 
 
 def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
-    """The documents of ``text``, empty ones left out. ``file`` is only named in places. Raises SpecError.
+    """Returns the documents of ``text`` without the empty ones. Raises SpecError.
 
-    ``times``: how often a job file's size it may have.
+    ``file`` is the name that locations show. ``times`` multiplies the size limits of a job file.
     """
     composer = _Composer(file, _decode(text, file, MAX_BYTES * times), MAX_NODES * times)
     roots = composer.roots()
@@ -92,7 +90,7 @@ def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
 
 
 def _decode(text: bytes, file: str, most: int) -> str:
-    """``text`` as a string of characters that YAML allows."""
+    """Returns ``text`` as a string; refuses characters that YAML does not allow."""
     if len(text) > most:
         raise error(file, (1, 1), f"the file has {len(text)} bytes, and at most {most} are read")
     if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in text[:4]:
@@ -103,7 +101,7 @@ def _decode(text: bytes, file: str, most: int) -> str:
         place = place_after(text[: wrong.start].decode("utf-8"))
         message = f"byte 0x{text[wrong.start]:02x} is not UTF-8"
         raise error(file, place, message, "save the file as UTF-8 text") from None
-    decoded = decoded.removeprefix("\ufeff")  # a byte-order mark, as some editors write; Kubernetes skips it too
+    decoded = decoded.removeprefix("\ufeff")  # some editors write a byte-order mark; Kubernetes skips it too
     found = _CONTROL.search(decoded)
     if found:
         message = f"the control character U+{ord(found[0]):04X} is not allowed"
@@ -119,7 +117,7 @@ def _mark(event: yaml.Event) -> tuple[int, int]:
 
 
 class _Parser(Protocol):
-    """What PyYAML's parsers offer, the C one too."""
+    """The methods that PyYAML's parsers share, the C parser included."""
 
     def check_event(self) -> bool: ...
     def get_event(self) -> yaml.Event: ...
@@ -127,7 +125,7 @@ class _Parser(Protocol):
 
 
 class _Composer:
-    """Walks the parser's events (libyaml's are made without recursion) and builds nodes, within the limits."""
+    """Builds nodes, within the limits, from the parser's events, which libyaml creates without recursion."""
 
     def __init__(self, file: str, text: str, most: int) -> None:
         self.file = file
@@ -138,7 +136,7 @@ class _Composer:
         self.anchors: dict[str, _Node] = {}
 
     def roots(self) -> list[_Node]:
-        """The root of each document that is not empty."""
+        """Returns the root of each document that is not empty."""
         try:
             loader = _Loader(self.text)
             try:
@@ -245,7 +243,7 @@ class _Composer:
     def _key(self, event: yaml.Event, key: _Node, path: FieldPath) -> str:
         place = key.line, key.column
         if isinstance(event, yaml.ScalarEvent) and key.text == "<<":
-            # go-yaml v2 lets a merge key that comes last win, later readers do not: nobody could tell what is meant.
+            # A merge key that comes last wins in go-yaml v2, but not in later readers: its meaning is ambiguous.
             self._problem(place, Kind.SYNTAX, path, "merge keys (<<) are not read", "write the keys out")
         elif isinstance(key.data, dict | list):
             self._problem(place, Kind.SYNTAX, path, f"a key is a string, and this one is a {json_type(key.data)}")

@@ -1,7 +1,7 @@
-"""What an unquoted YAML word means to Kubernetes' reader: go-yaml v2 below sigs.k8s.io/yaml. Pure, no positions.
+"""Resolves an unquoted YAML word as Kubernetes' reader does: go-yaml v2 below sigs.k8s.io/yaml. Pure.
 
-https://github.com/yaml/go-yaml/blob/v2.4.2/resolve.go (``resolve``). PyYAML's own resolver differs: it leaves ``1e-3``,
-``y`` and ``0o17`` strings and reads ``1:30`` as 90.
+https://github.com/yaml/go-yaml/blob/v2.4.2/resolve.go (``resolve``). PyYAML's own resolver differs: it reads ``1e-3``,
+``y`` and ``0o17`` as strings, and ``1:30`` as 90.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_FIRST = frozenset("+-.0123456789")  # only these can begin a number; `_` cannot
+_FIRST = frozenset("+-.0123456789")  # first characters of a number; `_` is none
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
-_BINARY = r"0b([-+][01]+)"  # resolve.go strips "0b" and lets strconv read the rest, sign and all
+_BINARY = r"0b([-+][01]+)"  # resolve.go strips "0b", and strconv reads the rest with its sign
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"
-_DOT_FLOAT = rf"\.{_DIGITS}(?:[eE][-+]?{_DIGITS})?"  # not stripped of "_": strconv.ParseFloat's own rule
+_DOT_FLOAT = rf"\.{_DIGITS}(?:[eE][-+]?{_DIGITS})?"  # keeps "_": strconv.ParseFloat's own rule
 _BASES = (16, 2, 8, 10)
 
 
 def resolve(text: str) -> Scalar:
-    """The value of the unquoted word ``text``."""
+    """Returns the value of the unquoted word ``text``."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _FIRST:
@@ -52,7 +52,10 @@ def _number(plain: str, text: str) -> Scalar:
 
 
 def _integer(plain: str) -> int | None:
-    """``plain`` as a 64-bit integer: signed, or unsigned when it has no sign (strconv.ParseInt, then ParseUint)."""
+    """Returns ``plain`` as a 64-bit integer: signed, or unsigned if it has no sign; None if it is not one.
+
+    Go calls strconv.ParseInt, then ParseUint.
+    """
     match = _INTEGER.fullmatch(plain)
     if match is None or len(plain) > 70:  # 70: longer than any 64-bit number, and int() of a long text is slow
         return _long_integer(plain) if match else None
@@ -64,7 +67,7 @@ def _integer(plain: str) -> int | None:
 
 
 def _long_integer(plain: str) -> int | None:
-    """A number of many leading zeros."""
+    """Returns the integer of a text with many leading zeros."""
     sign, rest = (plain[0], plain[1:]) if plain[0] in "+-" else ("", plain)
     prefix = rest[:2] if rest[1] in "xXbBoO" else "0"
     digits = rest[len(prefix) :].lstrip("0") or "0"
@@ -72,6 +75,6 @@ def _long_integer(plain: str) -> int | None:
 
 
 def _finite(plain: str, text: str) -> float | str:
-    """``plain`` as a float; a number too large for one stays the text that it is."""
+    """Returns ``plain`` as a float; returns ``text`` if the number is too large for a float."""
     value = float(plain)
     return value if math.isfinite(value) else text

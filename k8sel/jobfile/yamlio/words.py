@@ -1,4 +1,4 @@
-"""How what is wrong with a YAML text is said, and where. Pure; reads nothing."""
+"""Describes the problems of a YAML text and their locations. Pure; reads nothing."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"  # YAML 1.1's
 
 
 def place_after(before: str) -> tuple[int, int]:
-    """Line and column of what follows ``before``."""
+    """Returns the line and the column directly after ``before``."""
     lines = re.split(_LINE_BREAK, before)
     return len(lines), len(lines[-1]) + 1
 
 
 def error(file: str, place: tuple[int, int], message: str, hint: str = "") -> SpecError:
-    """One thing that is wrong with the text itself, at line and column ``place``."""
+    """Returns the error for one problem of the text, at line and column ``place``."""
     location = Location(file=file, line=place[0], column=place[1])
     return SpecError([Problem(kind=Kind.SYNTAX, path=(), message=message, hint=hint, location=location)])
 
 
 def json_type(data: object) -> str:
-    """JSON's word for what ``data`` is."""
+    """Returns JSON's name for the type of ``data``."""
     names = {dict: "mapping", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
     return names.get(type(data), "null")
 
 
 def json_value(data: Scalar) -> str:
-    """A scalar that is no string, in words."""
+    """Describes a scalar that is not a string."""
     if data is None:
         return "null"
     return str(data).lower() if isinstance(data, bool) else f"the number {data}"
@@ -47,7 +47,7 @@ _HINTS = {
 
 
 def syntax(wrong: yaml.YAMLError, file: str, text: str) -> Problem:
-    """The parser's complaint, with its place and a way out."""
+    """Returns the parser's error as a problem, with its location and a hint."""
     mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
     place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     message = str(getattr(wrong, "problem", None) or wrong).splitlines()[0]

@@ -1,7 +1,7 @@
-"""Plain data to text that every YAML reader understands alike. Byte-stable: same data, same bytes. Reads nothing.
+"""Writes plain data as text that every YAML reader reads alike. The same data gives the same bytes. Reads nothing.
 
-PyYAML's dumper leaves strings such as ``1e-3``, ``08`` and ``y`` unquoted, which Kubernetes' reader takes for numbers
-and booleans, and it needs many times longer.
+PyYAML's dumper is many times slower. It also leaves strings such as ``1e-3``, ``08`` and ``y`` unquoted, which
+Kubernetes reads as numbers and booleans.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 import msgspec
 
-# A word that no YAML version takes for anything but a string, unless it is a keyword.
+# A word that every YAML version reads as a string, unless it is a keyword.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _KEYWORDS = frozenset(("y", "yes", "true", "on", "n", "no", "false", "off", "null"))
-# JSON escapes what is below a space; these would be line breaks, invisible, or refused by some reader.
+# JSON escapes characters below the space. These others are line breaks, invisible, or refused by some reader.
 _ESCAPED = "[\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]"
-_LONG_KEY = 500  # YAML 1.1 readers take a key of at most 1024 characters unless it is marked by "?"
+_LONG_KEY = 500  # YAML 1.1 readers accept a key of up to 1024 characters unless "?" marks it
 
 
 def dump(objects: Iterable[Mapping[str, Any]]) -> str:
-    """``objects`` as YAML documents, in their own key order."""
+    """Returns ``objects`` as YAML documents, in their own key order."""
     return "---\n".join("\n".join(_lines(item)) + "\n" for item in objects)
 
 
 def dump_json(objects: Iterable[Mapping[str, Any]]) -> str:
-    """``objects`` as JSON: one as it is, several as a List, like kubectl."""
-    import json  # YAML, which most want, does without it
+    """Returns ``objects`` as JSON: one as it is, several as a List, like kubectl."""
+    import json  # slow to import, and YAML does not need it
 
     items = list(objects)
     whole = items[0] if len(items) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}
@@ -36,7 +36,7 @@ def dump_json(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _lines(data: object) -> list[str]:
-    """``data`` as lines without indentation."""
+    """Returns ``data`` as lines without indentation."""
     if isinstance(data, Mapping) and data:
         return [line for key, value in data.items() for line in _field(key, value)]
     if isinstance(data, list | tuple) and data:
@@ -71,7 +71,7 @@ def _scalar(data: object) -> str:
 
 
 def _float(data: float) -> str:
-    """A float that PyYAML reads as one too: it wants a dot before the exponent."""
+    """Returns a float's text that PyYAML reads as a float too: it requires a dot before the exponent."""
     if not math.isfinite(data):
         raise ValueError(f"{data} cannot be written to a manifest")
     mantissa, e, exponent = repr(data).partition("e")
