@@ -51,7 +51,7 @@ Exit status: the command's own; 78 when the command was not started (a mismatch,
 
 
 def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
-    """Becomes the command, or exits; never shows a traceback. ``root``: where a test lays out a machine."""
+    """Becomes the command, or exits; never shows a traceback. ``root``: the folder of a machine made by a test."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # nothing here lives long enough to be collected
     words = sys.argv[1:] if arguments is None else arguments
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
 
 
 def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
-    """Does what ``words`` say. Returns only where no command is to be started."""
+    """Runs the mode that ``words`` name. Returns only if there is no command to start."""
     if words[:1] in (["--help"], ["-h"]):
         sys.stdout.write(HELP)
         return 0
@@ -86,7 +86,7 @@ def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
 
 
 def split(words: list[str]) -> tuple[str, list[str]]:
-    """Mode and command; a command called like a mode needs ``--`` in front. Raises Stop for an unknown option."""
+    """Returns mode and command; a command named like a mode needs ``--`` first. Raises Stop for an unknown option."""
     mode, rest = (words[0], words[1:]) if words and words[0] in MODES else ("node", words)
     if rest and rest[0] == "--":
         return mode, rest[1:]
@@ -121,13 +121,13 @@ def _start(mode: str, command: list[str], environ: dict[str, str], root: str) ->
 
 
 def _unasked(environ: dict[str, str]) -> bool:
-    """K8SEL_CHECK=off alone: an image that has the entrypoint built in is used without it."""
+    """Tells whether K8SEL_CHECK=off is the only variable: the user turns off the entrypoint of an image."""
     given = [name for name in environ if name.startswith("K8SEL_")]
     return given == ["K8SEL_CHECK"] and environ["K8SEL_CHECK"] == "off"
 
 
 def _machine(environ: dict[str, str], root: str) -> Machine:
-    """This machine, or a test's below ``root``. Raises Stop where a variable of a test would move the check."""
+    """Returns this machine, or a test's below ``root``. Raises Stop if K8SEL_ROOT is set, which only tests used."""
     if environ.get("K8SEL_ROOT") and not root:
         raise Stop(
             [
@@ -141,7 +141,7 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
 
 
 def _check(environ: dict[str, str], root: str) -> int:
-    """Prints this node's report, whatever becomes of it."""
+    """Prints this node's report, also after an error."""
     from k8sel.entrypoint import report
     from k8sel.entrypoint.start import expect, gate
 
@@ -162,7 +162,7 @@ def _end(messages: list[str], environ: dict[str, str]) -> None:
 
 
 def _brief(error: Exception) -> str:
-    """Kind, text and place of an error, in one line."""
+    """Returns the kind, text and place of an error, in one line."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""One program from its start to its end, which neither outlives this process nor is waited for beyond a time."""
+"""Runs one program with a time limit, and ends it before this process ends."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Ended:
     status: int | None  # None: out of time
     output: bytes
     errors: str
-    seconds: float  # that it had
+    seconds: float  # its time limit
 
     def why(self) -> str:
-        """The end and the error text, in words."""
+        """Returns the end and the error text, in words."""
         return f"{self.how()}: {self._tail()}"
 
     def how(self) -> str:
-        """The end alone: exit status, signal or timeout."""
+        """Returns the end only: exit status, signal or timeout."""
         if self.status is None:
             return f"no end in {self.seconds:g} s"
         return f"exit status {self.status}" if self.status >= 0 else f"ended by {signal.Signals(-self.status).name}"
@@ -43,9 +43,9 @@ class Ended:
 
 
 class Signals:
-    """While it holds, SIGTERM and SIGINT end the child and then this process.
+    """A context in which SIGTERM and SIGINT end the child and then this process.
 
-    As pid 1, nobody else would end this process at SIGTERM, or hand the signal to the child.
+    As pid 1, this process would otherwise ignore SIGTERM, and the child would not get the signal.
     """
 
     def __enter__(self) -> None:
@@ -57,13 +57,13 @@ class Signals:
 
 
 _children: list[subprocess.Popen[bytes] | None] = []  # None: being started
-_asked: list[int] = []  # signals to end
+_asked: list[int] = []  # the signals received
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     _asked.append(number)
     if None in _children:
-        return  # it ends as soon as the child is known
+        return  # run() ends the child as soon as it has started
     for child in _children:
         if child:
             child.terminate()
@@ -71,10 +71,10 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
-    """Runs the command, within ``Signals``. Raises Stop where it cannot be executed.
+    """Runs the command, within ``Signals``. Raises Stop if it cannot be executed.
 
-    Its output goes into files, not pipes: an ssh connection that is kept open for later keeps a pipe open too, and its
-    reader waiting.
+    The output goes into files, not pipes: a shared ssh connection stays open after the command, and keeps a pipe open.
+    A reader of that pipe would wait.
     """
     with _memory() as output, _memory() as errors:
         before = _adopted()
@@ -95,7 +95,7 @@ def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Its exit status; None when it had to be ended, with all that it has started."""
+    """Returns the exit status; None after a timeout, when the child and its process group were killed."""
     try:
         return child.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -107,10 +107,10 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 
 def _leave_none(before: set[int]) -> None:
-    """Ends what the child has left behind, where that is ours now: as pid 1, we get it.
+    """Kills the processes that the child left behind. As pid 1, this process becomes their parent.
 
-    The program that this process becomes would wait for it, too: hydra takes the end of any child for that of one of
-    its own (src/pm/hydra/lib/tools/bootstrap/utils/bscu_wait.c), and an ssh that is late for a node then ends the job.
+    The program that this process becomes would inherit them. hydra takes the end of any child for the end of its own
+    (src/pm/hydra/lib/tools/bootstrap/utils/bscu_wait.c): a leftover ssh that ends later would then end the job.
     """
     while left := _adopted() - before:
         for pid in left:
@@ -120,13 +120,13 @@ def _leave_none(before: set[int]) -> None:
 
 
 def _adopted() -> set[int]:
-    """This process's children, dead ones among them; none where the kernel does not list them."""
+    """Returns this process's children, including dead ones; none if the kernel does not list them."""
     own = os.getpid()
     return {int(pid) for pid in read(f"/proc/{own}/task/{own}/children").split()}
 
 
 def _memory() -> IO[bytes]:
-    """A file that needs no folder: a container may have none that can be written."""
+    """Opens a file that needs no folder: a container may have no writable folder."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("k8sel"), "w+b")
     return tempfile.TemporaryFile()

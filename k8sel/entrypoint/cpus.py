@@ -1,6 +1,6 @@
-"""Counts the cores that this container really has, and the threads that each of its processes should start.
+"""Counts the cores that this container can use, and the threads that each of its processes should start.
 
-A core computes once, however many CPUs (hyperthreads) the kernel shows of it. cgroup: the kernel's
+The kernel shows a core as several CPUs (hyperthreads); here it counts once. Sources for cgroup: the kernel's
 Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpusets.rst, scheduler/sched-bwc.rst; cores:
 Documentation/admin-guide/cputopology.rst.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AFFINITY = "CCL_WORKER_AFFINITY"  # where these are bound to
 WORKERS = "CCL_WORKER_COUNT"  # threads that oneCCL starts in each process: uxlfoundation/oneCCL, env-variables.rst
-_MOST = 2**13  # CPUs of a machine: the most that Linux is built for, NR_CPUS of arch/x86/Kconfig
+_MOST = 2**13  # the most CPUs that Linux supports: NR_CPUS in arch/x86/Kconfig
 
 
 @record(frozen=True)
@@ -25,14 +25,14 @@ class Share:
     """The share of a node's cores that each of its processes has."""
 
     threads: int
-    cores: int | None = None  # 0: less than one; None: nobody counted, because the threads were given
-    workers: int = 0  # of oneCCL, on cores of their own
+    cores: int | None = None  # 0: less than one; None: not counted, because the number of threads was given
+    workers: int = 0  # oneCCL's workers, each on its own core
 
 
 def share(machine: Machine, processes: int, own: Iterable[int], workers: int = 0, bound: bool = False) -> Share:
-    """The share of each of ``processes`` on this node; ``own``: CPUs that this process may run on.
+    """Returns the share of each of ``processes`` on this node; ``own``: CPUs that this process may run on.
 
-    ``bound``: a launcher may have bound this process to its own share already; then that share is not divided again.
+    ``bound``: a launcher may have bound this process to its own share; then the function does not divide ``own`` again.
     """
     least = _cores(machine, own) if bound else _MOST
     cores = min(least, usable(machine, _all(machine) if bound else own) // processes)
@@ -40,7 +40,7 @@ def share(machine: Machine, processes: int, own: Iterable[int], workers: int = 0
 
 
 def crowded(share: Share) -> list[str]:
-    """Notes that oneCCL's workers leave less than one core to compute on."""
+    """Returns a note if oneCCL's workers leave less than one core for the computation."""
     if share.cores is None or not share.workers or share.cores > share.workers:
         return []
     workers = "a worker" if share.workers == 1 else f"{share.workers} workers"
@@ -48,21 +48,21 @@ def crowded(share: Share) -> list[str]:
 
 
 def cores(share: Share) -> str:
-    """The number of cores, in words."""
+    """Returns the number of cores, in words."""
     return f"{share.cores} core{'' if share.cores == 1 else 's'}" if share.cores else "less than a core"
 
 
 def workers(environ: dict[str, str]) -> int:
-    """Threads that oneCCL starts in each process; 0 where nothing says so, or what oneCCL does not take."""
+    """Returns the number of oneCCL's threads in each process; 0 if the variable is not set or is not a number."""
     return whole(environ.get(WORKERS, "")) or 0
 
 
 def for_workers(machine: Machine, own: Iterable[int], workers: int, local_rank: int, processes: int) -> str:
-    """CCL_WORKER_AFFINITY for a process that is bound to ``own``; empty: it is not, or nothing asks for workers.
+    """Returns CCL_WORKER_AFFINITY for a process bound to ``own``; empty if it is not bound, or has no workers.
 
     By itself oneCCL takes the node's last CPUs, unless Intel MPI has bound the process (run with 2021.13.1).
-    Its list has a CPU for each worker of the node, of which a process reads its own part: so all parts are the same.
-    The last cores, and others for each process, because several may be bound to the same.
+    Its list has a CPU for each worker of the node. A process reads only its own part, so all parts are the same here.
+    Takes the last cores, other ones for each local rank, because several processes may be bound to the same cores.
     """
     allowed = set(own)
     if not workers or allowed >= _all(machine):
@@ -73,7 +73,7 @@ def for_workers(machine: Machine, own: Iterable[int], workers: int, local_rank: 
 
 
 def usable(machine: Machine, allowed: Iterable[int]) -> int:
-    """Cores with a CPU that is allowed and in the cpuset, no more than the quota rounded down; at least 1."""
+    """Counts the cores with an allowed CPU in the cpuset, limited by the quota rounded down; at least 1."""
     cpuset = _cpuset(machine)
     inside = [cpu for cpu in allowed if any(cpu in part for part in cpuset)] if cpuset else allowed
     limits = [float(_cores(machine, inside)), *_quotas(machine)]
@@ -81,12 +81,12 @@ def usable(machine: Machine, allowed: Iterable[int]) -> int:
 
 
 def numa_nodes(machine: Machine) -> int:
-    """NUMA nodes of the machine; 0 when the kernel does not say."""
+    """Counts the NUMA nodes of the machine; 0 if the kernel does not list them."""
     return sum(1 for name in names(machine.sys, "devices/system/node") if name[4:].isdecimal() and name[:4] == "node")
 
 
 def listed(cpu_list: str) -> list[range]:
-    """CPUs in the kernel's list form: ``0-3,8``. What cannot be read is left out."""
+    """Reads the kernel's list of CPUs, such as ``0-3,8``. Leaves out parts that it cannot read."""
     parts = []
     for part in cpu_list.replace("\n", "").split(","):
         first, _, last = part.partition("-")
@@ -102,7 +102,7 @@ def _cores(machine: Machine, cpus: Iterable[int]) -> int:
 
 
 def _of_each_core(machine: Machine, cpus: Iterable[int]) -> list[int]:
-    """One of these CPUs of each core; each is one itself where the kernel does not say, or has switched threads off."""
+    """Returns one CPU of each core; every CPU if the kernel does not list siblings, or if hyperthreading is off."""
     left = set(cpus)
     if read(machine.sys, "devices/system/cpu/smt/active") == "0":
         return sorted(left)
@@ -116,13 +116,13 @@ def _of_each_core(machine: Machine, cpus: Iterable[int]) -> list[int]:
 
 
 def _all(machine: Machine) -> set[int]:
-    """CPUs of the machine, whatever this process may use of them."""
+    """Returns all CPUs of the machine, including those that this process may not use."""
     online = listed(read(machine.sys, "devices/system/cpu/online"))
     return set().union(*(part[:_MOST] for part in online)) or set(range(os.cpu_count() or 1))
 
 
 def _quotas(machine: Machine) -> list[float]:
-    """CPUs of every quota above this process: the smallest counts, whoever set it."""
+    """Returns the CPU quota of each cgroup above this process; the smallest one limits the process."""
     quotas = []
     for folder in _folders(machine, "cpu"):
         text, _, every = read(folder, "cpu.max").partition(" ")
@@ -134,7 +134,7 @@ def _quotas(machine: Machine) -> list[float]:
 
 
 def _cpuset(machine: Machine) -> list[range]:
-    """CPUs of the innermost cpuset that says so; empty if none does."""
+    """Returns the CPUs of the innermost cpuset that lists any; empty if none does."""
     for folder in _folders(machine, "cpuset"):
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
             cpus = listed(read(folder, name))
@@ -144,7 +144,7 @@ def _cpuset(machine: Machine) -> list[range]:
 
 
 def _folders(machine: Machine, controller: str) -> list[str]:
-    """This process's cgroup folder for ``controller`` and all above it, innermost first; v2's and v1's."""
+    """Returns this process's cgroup folder for ``controller`` and its parents, innermost first, of v1 and v2."""
     folders = []
     for line in read(machine.proc, "self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -158,6 +158,6 @@ def _folders(machine: Machine, controller: str) -> list[str]:
 
 
 def _up(root: str, path: str) -> list[str]:
-    """``root/path`` and its parents up to ``root``. A container's own namespace shows its cgroup at the root."""
+    """Returns ``root/path`` and its parents up to ``root``, where a cgroup namespace shows the container's cgroup."""
     parts = [] if ".." in path.split("/") else [part for part in path.split("/") if part]
     return [os.path.join(root, *parts[:depth]) for depth in range(len(parts), -1, -1)]

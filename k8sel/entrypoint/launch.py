@@ -1,4 +1,4 @@
-"""The last step: this process becomes the command. Same pid, same signals, same exit status."""
+"""The last step: this process becomes the command and keeps its process id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-INSTALL = {  # a launcher's program -> how one gets it
+INSTALL = {  # a launcher's program -> how to install it
     "torchrun": "pip install torch",
     "accelerate": "pip install accelerate",
     "deepspeed": "pip install deepspeed",
@@ -22,25 +22,25 @@ INSTALL = {  # a launcher's program -> how one gets it
 
 
 def find(command: list[str], environ: dict[str, str]) -> str:
-    """The path of the command's program. Raises Stop when there is none: retrying would not bring it into the image."""
+    """Returns the path of the command's program. Raises Stop if there is none: a retry does not change the image."""
     if not command:
         raise Stop(["no command to start: k8sel-entrypoint [MODE] [--] COMMAND..."])
     started = behind_env(command)
-    for words in (started, command):  # env would only say it when the nodes are asked
+    for words in (started, command):  # env itself would report it only when the gate probes the nodes
         if not on_path(words, environ):
             raise Stop([_not_found(words[0], environ)])
     return on_path(command, environ)
 
 
 def on_path(command: list[str], environ: dict[str, str]) -> str:
-    """The path of the command's program as a shell finds it; empty when there is none."""
+    """Returns the path of the command's program as a shell finds it; empty if there is none."""
     folders = [""] if "/" in command[0] else _search(environ)
     paths = (os.path.join(folder, command[0]) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
 def behind_env(command: list[str]) -> list[str]:
-    """The command that ``env NAME=VALUE... PROGRAM...`` starts; any other command itself."""
+    """Returns the command that ``env NAME=VALUE... PROGRAM...`` starts; any other command unchanged."""
     place = 1
     while place < len(command) and "=" in command[place] and not command[place].startswith(("-", "PATH=")):
         place += 1
@@ -67,7 +67,7 @@ def _is_there(path: str) -> bool:
 
 
 def _what(path: str) -> str:
-    """The reason why ``path`` cannot be executed."""
+    """Returns the reason why ``path`` cannot be executed."""
     if os.path.isdir(path):
         return "is a folder, not a program"
     if os.path.exists(path):

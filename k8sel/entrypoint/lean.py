@@ -1,7 +1,7 @@
-"""JSON and signals by the C parts of Python's own modules, without what their Python parts import.
+"""JSON and signals from the C parts of Python's own modules, without the imports of their Python parts.
 
-``json`` and ``signal`` bring in re, enum, functools and collections: a third of the whole start, for one small object
-read and one written. Where a Python does not have these parts, and for every error message, the modules themselves.
+``json`` and ``signal`` import re, enum, functools and collections, which takes a third of the start. The entrypoint
+reads and writes one small object only. Without the C parts, and for error messages, the full modules are used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from typing import Any
 else:
     try:
-        import _signal as signal  # Lib/signal.py: the same functions; only the enums are not there
+        import _signal as signal  # the same functions as Lib/signal.py, without its enums
     except ImportError:
         import signal
 
 
 def loads(text: str) -> Any:
-    """As ``json.loads``."""
+    """Does the same as ``json.loads``."""
     try:
         import _json
 
@@ -44,11 +44,11 @@ class _Context:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    parse_constant = None  # not callable: NaN and its like are left to json
+    parse_constant = None  # not callable, so that json itself reads NaN and Infinity
 
 
 def dumps(value: Any) -> str:
-    """As ``json.dumps`` with sorted keys and without spaces; for the kinds of values that we write."""
+    """Does the same as ``json.dumps`` with sorted keys and no spaces, for the types that k8sel writes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
@@ -57,7 +57,7 @@ def dumps(value: Any) -> str:
         return _quoted(value)
     if isinstance(value, dict):
         return "{" + ",".join(f"{_quoted(key)}:{dumps(value[key])}" for key in sorted(value)) + "}"
-    if isinstance(value, float):  # never written, but shown when it was read
+    if isinstance(value, float):  # never written, but shown in a message when it was read
         return repr(value)
     return "[" + ",".join(map(dumps, value)) + "]"
 

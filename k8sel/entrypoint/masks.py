@@ -1,4 +1,4 @@
-"""The device rules: which positions each rank gets, and the mask that its driver reads. Pure."""
+"""The device rules: the positions that each rank gets, and the mask that its driver reads. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _hidden_or_masked(
 ) -> dict[str, str]:
     if hidden:
         return hidden
-    if not positions:  # going on (check: warn) without the devices asked for is not with all the others
+    if not positions:  # with check: warn, a job without its devices must not see all other devices
         return dict(row.maskHide)
     return {**found.counting, **variables(row, order, positions, found.devices)}
 
@@ -75,9 +75,9 @@ def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: st
 
 
 def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> dict[str, str]:
-    """Mask and order variables for ``positions`` in ``devices``; by position where nothing better is known.
+    """Returns mask and order variables for ``positions`` in ``devices``; by position if nothing better is known.
 
-    Empty where the vendor's mask needs numbers that were not found.
+    Returns nothing if the vendor's mask needs numbers that were not found.
     """
     if row.maskEnv is None:
         return {}
@@ -87,9 +87,9 @@ def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[D
 
 
 def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> list[str]:
-    """UUIDs, which no numbering can turn, if all are known; order ``fastest`` is the driver's own numbers.
+    """Returns UUIDs if all are known, since no numbering changes them; ``fastest`` means the driver's own numbers.
 
-    A value is empty where a position says nothing: beside parts of GPUs, no number is known without the UUIDs.
+    Without UUIDs the value is empty if one of several devices is a part of a GPU (MIG): then no number is known.
     """
     known = order == "pci" and all(position < len(devices) for position in positions)
     chosen = [devices[position] if known else Device() for position in positions]
@@ -109,12 +109,12 @@ def _written(row: Row, values: list[str]) -> str:
 
 
 def listed(values: list[str], ordered: bool) -> str:
-    """The values as a mask holds them; ``ordered``: the vendor's mask keeps their order."""
+    """Joins the values to a mask; ``ordered``: the vendor's mask keeps their order."""
     return ",".join(values if ordered else sorted(values, key=int))
 
 
 def _range(values: list[str]) -> str:
-    """Ranges as the one that they make up: ``2-3`` and ``0-1`` are ``0-3``; empty where they leave a hole."""
+    """Joins ranges to one: ``2-3`` and ``0-1`` are ``0-3``; empty if there is a gap between them."""
     numbers = sorted(number for value in values for number in _numbers(value))
     first, last = numbers[0], numbers[-1]
     if numbers != list(range(first, last + 1)):
@@ -128,7 +128,7 @@ def _numbers(text: str) -> range:
 
 
 def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) -> list[str]:
-    """Devices that a process cannot use together, or that no mask can name, for the positions that processes see."""
+    """Names devices that a process cannot use together, and devices that no mask can name."""
     result = []
     for positions in dict.fromkeys(shares):
         if positions and max(positions) < len(found.devices):
@@ -138,25 +138,25 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
 
 
 def _uncounted(order: str, found: Found) -> str:
-    """The reason why the driver's own order cannot be used; empty for one device, which is the first in any order."""
+    """Returns why the driver's own order cannot be used; empty for one device, which is first in any order."""
     if order == "pci" or len(found.devices) < 2 or not any(device.part for device in found.devices):
         return ""
     return f"cannot be counted by order {order}: how the driver numbers parts of cards is not known. order: pci"
 
 
 def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
-    """The reason why one process cannot use all these devices."""
+    """Returns why one process cannot use all these devices."""
     parts = [bool(found.devices[position].part) for position in positions]
     if found.alone and any(parts) and len(parts) > 1:
         return f"cannot be one process's: {found.alone}. isolation: process, with one process for each"
     if row.maskValue == "uuid" and any(parts) and not all(parts):
-        # torch/cuda/__init__.py, _parse_visible_devices: the first one's kind is every one's
+        # torch/cuda/__init__.py, _parse_visible_devices: the first entry decides the kind of all entries
         return "cannot be one process's: PyTorch reads whole GPUs or parts of them (MIG) from a mask, not both"
     return ""
 
 
 def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) -> str:
-    """The reason why no mask can name these devices; empty where they are all devices and need no mask."""
+    """Returns why no mask can name these devices; empty if they are all the devices, which need no mask."""
     everything = positions == tuple(range(len(found.devices)))
     if everything or variables(row, order, positions, found.devices):
         return ""

@@ -1,7 +1,7 @@
-"""The expectation: the devices that the entrypoint has to find, ``K8SEL_EXPECT``, JSON with a version.
+"""The expectation: the devices that the entrypoint must find, as JSON with a version in ``K8SEL_EXPECT``.
 
-The one definition for both sides: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
-Keys are camelCase in JSON. Compact, with sorted keys; readers parse it, nobody compares its bytes.
+Both sides use this definition: ``plan`` writes it, the entrypoint reads it. Standard library only, Python >= 3.9.
+The JSON is compact, with sorted camelCase keys. Readers parse it and do not compare its bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 VARIABLE = "K8SEL_EXPECT"
-PLAIN = (  # the variables that say the same by hand
+PLAIN = (  # the variables that a user writes by hand instead
     "K8SEL_ACCELERATOR",
     "K8SEL_COUNT",
     "K8SEL_DEVICES",
@@ -29,7 +29,7 @@ ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a p
 
 @record(frozen=True)
 class Expectation:
-    """One job's devices, as each of its nodes has to find them."""
+    """The devices that each node of one job must find."""
 
     accelerator: str  # a row of the accelerator table
     devices: tuple[int, ...]  # positions among the devices found, in `order`: local rank r gets devices[r]
@@ -44,16 +44,16 @@ class Expectation:
     backend: str = ""  # torch.distributed's, where the job file says which the command uses
     nodes: int = 1
     processes_per_node: int = 1
-    threads_per_process: int | None = None  # None: from the CPUs the node really has
+    threads_per_process: int | None = None  # None: counted from the cores of the container
     check: str = "enforce"  # enforce | warn | off
     job: str = ""
     job_file: str = ""  # sha256 of the job file, for the receipt
     probe: tuple[str, ...] = ()  # MPI only: the command that starts one check on each node
     hostfile: str = ""  # MPI only: the file that lists the nodes
-    rank_command: int = 0  # words at the command's end that each rank starts behind mode rank; 0: no rank has that mode
+    rank_command: int = 0  # number of words at the command's end that mode rank starts; 0: no rank uses that mode
 
     def to_json(self) -> str:
-        """Compact JSON with sorted keys; fields at their default are left out."""
+        """Returns compact JSON with sorted keys, without fields at their default."""
         default = Expectation("", ())
         fields = {
             _camel(name): value
@@ -63,7 +63,7 @@ class Expectation:
         return dumps({"version": VERSION, **fields})
 
 
-MOST = 65536  # of anything: more is a slip of the hand, and would only take long
+MOST = 65536  # limit of every number: a larger one is a typing error
 MOST_BYTES = 2**63 - 1
 _SHOWN = 100  # characters of a wrong value in its message
 _REQUIRED = ("accelerator", "devices")
@@ -73,7 +73,7 @@ _WORDS = {"order": ("pci", "fastest"), "isolation": ("node", "process"), "check"
 
 
 def parse(text: str) -> Expectation:
-    """The expectation in ``text``. Raises ValueError, with a message for people, on anything else."""
+    """Reads the expectation in ``text``. Raises ValueError, with a message for people, if it is wrong."""
     try:
         return _parsed(text)
     except RecursionError:
@@ -107,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Tells whether ``value`` is of the field's kind. JSON's true is not a number, although Python's is."""
+    """Tells whether ``value`` has the field's type. JSON's true is not a number, although Python's is."""
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
     if name in (*_INTEGERS, *_BYTES):

@@ -1,4 +1,4 @@
-"""Bytes as people write them: written in a message, read from a variable. Pure."""
+"""Sizes with units: formats them for messages, and reads them from variables. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ _DECIMAL = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 
 
 def size(number: int) -> str:
-    """Bytes as a job file says them: ``79.64Gi``, ``64Mi``. Rounded down: what is found can be written as it stands."""
+    """Formats bytes as in a job file: ``79.64Gi``, ``64Mi``. Rounds down, so that a user can copy a found size."""
     name = next((name for name in reversed(_BINARY) if number >= _BINARY[name]), "")
     whole, hundredths = divmod(number * 100 // _BINARY.get(name, 1), 100)
     return f"{whole}.{hundredths:02}".rstrip("0").rstrip(".") + name
 
 
 def parse(text: str) -> int:
-    """A whole number of a unit: ``40Gi``, ``80G``. Raises ValueError for anything else."""
+    """Reads a whole number with a unit: ``40Gi``, ``80G``. Raises ValueError for anything else."""
     units = {**_BINARY, **_DECIMAL}
     number = text.rstrip("".join(units))
     unit = text[len(number) :]

@@ -1,24 +1,24 @@
-"""Small frozen values. To a type checker they are dataclasses; ``import dataclasses`` alone would double the start-up.
+"""Small frozen values. Type checkers see dataclasses; the import of ``dataclasses`` would double the start-up time.
 
-Half of ``typing.NamedTuple``'s price is paid again for each class, so it is no way out.
+``typing.NamedTuple`` does not help: each further class costs half as much as the first.
 """
 
 from __future__ import annotations
 
 __all__ = ["TYPE_CHECKING", "record", "replace"]
 
-TYPE_CHECKING = False  # what type checkers take for true, without the import of typing
+TYPE_CHECKING = False  # type checkers take it for true; this avoids the import of typing
 if TYPE_CHECKING:
     from dataclasses import dataclass as record
     from dataclasses import replace
 else:
 
     def record(*, frozen):  # noqa: ANN001, ANN201
-        """As ``dataclass(frozen=True)``: __init__, equality, repr, and no change afterwards."""
+        """Does the same as ``dataclass(frozen=True)``: __init__, equality, repr, and no change afterwards."""
         return _made if frozen else None
 
     def replace(value, **changes):  # noqa: ANN001, ANN003, ANN201
-        """A copy of ``value`` with ``changes``."""
+        """Returns a copy of ``value`` with ``changes``."""
         return type(value)(**{**value.__dict__, **changes})
 
     def _made(kind):  # noqa: ANN001, ANN202

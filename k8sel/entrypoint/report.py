@@ -1,4 +1,4 @@
-"""Writes what people and tools read: lines on stderr, the pod's termination message, the receipt, a node's report."""
+"""Writes lines on stderr, the pod's termination message, the receipt and a node's report."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from k8sel.entrypoint.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-# Outside the ranges that shells (126..255), sysexits users and launchers give a meaning that restarts a pod;
-# EX_CONFIG in BSD's sysexits.h. `restartPolicy: ExitCode` retries only >= 128.
+# EX_CONFIG in BSD's sysexits.h. No shell (126..255) and no launcher uses this status for something that restarts a pod.
+# `restartPolicy: ExitCode` retries only a status >= 128.
 MISMATCH = 78
-OUTSIDE = 1  # what went wrong outside: mpirun could not reach a node
+OUTSIDE = 1  # an error outside this node: mpirun could not reach a node
 
 TERMINATION_LOG = "/dev/termination-log"
-_TERMINATION_BYTES = 4096  # Kubernetes keeps no more of it: kubernetes.io/docs, "Customizing the termination message"
+_TERMINATION_BYTES = 4096  # Kubernetes keeps no more: kubernetes.io/docs, "Customizing the termination message"
 RECEIPT = "k8sel-receipt: "
 MARK = "k8sel-report: "  # in front of a node's report to the gate
 _PIECE = 3800  # bytes: Open MPI's orted reads its ranks' output in pieces of 4096
-_PIECE_OF_TEXT = 250  # characters, of which each may become the six of an escape
+_PIECE_OF_TEXT = 250  # characters; each may become six in JSON, as an escape
 
 
 class Stop(Exception):
-    """The command must not start: what a person has to read, each message a line, and the exit status."""
+    """The command must not start. Holds the messages, one line each, and the exit status."""
 
     def __init__(self, messages: list[str], status: int = MISMATCH) -> None:
         super().__init__("\n".join(messages))
@@ -33,12 +33,12 @@ class Stop(Exception):
 
 
 def say(text: str) -> None:
-    """One line on stderr, written at once: lines of several processes do not mix. Never raises."""
+    """Writes one line on stderr in one call, so that lines of several processes do not mix. Never raises."""
     _write(2, f"k8sel: {plain(text)}\n")
 
 
 def plain(text: str) -> str:
-    """``text`` without what a terminal would obey: it may be a variable's, a driver's, another program's."""
+    """Escapes the control characters in ``text``, which may come from a variable, a driver or another program."""
     kept = (sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode() for sign in text)
     return "".join(kept)
 
@@ -51,16 +51,16 @@ def _write(file: int, text: str) -> None:
 
 
 def stop(messages: list[str], environ: dict[str, str]) -> None:
-    """The messages on stderr, and as the pod's termination message."""
+    """Writes the messages on stderr, and as the pod's termination message."""
     for message in messages:
         say(message)
     terminate("".join(f"k8sel: {plain(message)}\n" for message in messages), environ)
 
 
 def terminate(text: str, environ: dict[str, str]) -> None:
-    """Writes the termination message as far as Kubernetes keeps it. Best effort: there is none outside a pod.
+    """Writes the termination message, cut to the size that Kubernetes keeps. Outside a pod there is no such file.
 
-    Never makes the file: in a pod the kubelet has mounted it. A path given by K8SEL_TERMINATION_LOG is made.
+    Never creates the default file: in a pod, the kubelet mounts it. Creates the file of K8SEL_TERMINATION_LOG.
     """
     given = environ.get("K8SEL_TERMINATION_LOG")
     flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | (os.O_CREAT if given else 0)  # never a wait for its reader
@@ -79,14 +79,14 @@ def _cut(data: bytes) -> bytes:
 
 
 def receipt(fields: dict[str, Any]) -> None:
-    """One JSON line that says what this start gave to whom."""
+    """Writes the receipt: one line of JSON with the devices of each process."""
     _write(2, RECEIPT + dumps(fields) + "\n")
 
 
 def node_report(fields: dict[str, Any]) -> None:
-    """A node's report on stdout, in one write and no longer than mpirun carries on in one piece.
+    """Writes a node's report on stdout in one call, short enough for mpirun to pass it on in one piece.
 
-    What is longer loses what is only for show, then the ends of its texts: never that something is wrong.
+    A longer report loses its devices and notes first, then the ends of its texts. It always keeps the problems.
     """
     line = dumps(fields)
     if len(line) > _PIECE:

@@ -1,6 +1,6 @@
-"""The tables that all of k8sel reads, as far as the entrypoint needs them: accelerators, MPI's flavours, backends.
+"""The tables of k8sel that the entrypoint needs: accelerators, MPI's flavours, backends.
 
-Read through k8sel's own loader, which works in a folder and in a zip alike, without importlib.resources' start-up.
+The loader of the package k8sel reads them, from a folder and from a zip. importlib.resources would start more slowly.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ BY_NUMBER = ("module", "range")  # mask values that positions do not say: withou
 
 @record(frozen=True)
 class Row:
-    """One accelerator: its name and the fields of its row in ``accelerators.json`` that matter at run time."""
+    """One accelerator: its name and those fields of its row in ``accelerators.json`` that are used at run time."""
 
     name: str
     exposureEnv: str | None  # the variable that decides which device nodes enter a container
     ownedEnv: list[str]  # every variable that hides, orders or picks devices of this vendor
-    discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and what else it is told
+    discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and further arguments
     maskEnv: str | None  # the variable that hides and orders devices for a process
-    maskValue: str | None  # what stands in the mask: uuid | index | module | range
+    maskValue: str | None  # the kind of value in the mask: uuid | index | module | range
     maskOrdered: bool  # whether the mask's order is the process's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
-    library: str | None  # the vendor's own, which comes with the driver or its runtime, and never with torch
-    libraryNeeds: str | None  # what brings it
+    library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
+    libraryNeeds: str | None  # the package or setting that provides it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 
@@ -38,19 +38,19 @@ FIELDS = tuple(Row.__annotations__)[1:]
 
 
 def accelerators() -> dict[str, Row]:
-    """Every row of the table, by name."""
+    """Returns every row of the table, by name."""
     rows = _table("accelerators.json")
     return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
 
 
 def mpi() -> dict[str, dict[str, Any]]:
-    """MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs."""
+    """Returns MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs."""
     flavours: dict[str, dict[str, Any]] = _table("mpi.json")
     return flavours
 
 
 def backends() -> dict[str, dict[str, Any]]:
-    """torch.distributed's backends, and what of a program's libraries each needs."""
+    """Returns torch.distributed's backends, and the libraries that each needs."""
     rows: dict[str, dict[str, Any]] = _table("backends.json")
     return rows
 

@@ -1,4 +1,4 @@
-"""Variables of the image or the user that choose devices too, against what the job says. Pure."""
+"""Compares variables of the image or the user that also choose devices with the job. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WAY_OUT = "take it out of the image or the job's env"
 
 
 def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
-    """Variables of the image or the user that say something else than the job."""
+    """Refuses variables of the image or the user that contradict the job."""
     result = []
     for name, values in _own_values(expectation, row, found).items():
         given = environ.get(name)
@@ -30,7 +30,7 @@ def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[
 
 
 def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, list[str]]:
-    """The values that each variable may already have: the node's mask or a rank's, as UUIDs or as positions."""
+    """Returns the values that each variable may already have: a node's or a rank's mask, as UUIDs or positions."""
     shares = masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
     values: dict[str, list[str]] = {}
     for devices in (found.devices, ()):
@@ -46,7 +46,7 @@ def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
 
 
 def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
-    """The vendor's further variables that choose: some count within our mask, and ours counts within others."""
+    """Returns the vendor's other variables that choose devices, which count within our mask or around it."""
     said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
     names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
     return [

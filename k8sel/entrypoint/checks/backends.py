@@ -1,6 +1,6 @@
-"""Checks that a program's libraries have the torch.distributed backend that it will ask for.
+"""Checks that a program's libraries have the torch.distributed backend that it uses.
 
-Read from the names of folders and from torch's own files; nothing is imported. What cannot be known is no problem.
+Reads the names of folders and torch's own files; imports nothing. A version that is not known is no problem.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from k8sel.entrypoint.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
-# transformers' option. Only its programs ask transformers and accelerate, and not torch alone, for the backend.
+# transformers' option. Only its programs pass the backend through transformers and accelerate to torch.
 _OPTIONS = ("--ddp_backend", "--ddp-backend")
 _LIBRARIES = ("lib/libtorch_cpu.so", "lib/libtorch_python.so")  # c10d is in the first, until torch 1.8 in the second
 _NEEDS = ("since", "until", "built", "linked", "bindings")
@@ -26,7 +26,7 @@ _BUILDS = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
 
 
 def check(case: Case) -> Finding:
-    """Compares the program's libraries with the backend that it will ask for."""
+    """Compares the program's libraries with the backend that it uses."""
     backend, program = case.expectation.backend, case.program
     if program is None:
         return NOTHING
@@ -35,7 +35,7 @@ def check(case: Case) -> Finding:
 
 
 def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:
-    """Refuses libraries (in one message) and an environment that do not go with ``backend``."""
+    """Refuses libraries (in one message) and variables that do not work with ``backend``."""
     row = tables.backends().get(backend)
     if row is None:
         return []
@@ -72,7 +72,7 @@ def _known(program: Libraries) -> bool:
 
 
 def _versions(row: dict[str, Any], found: dict[str, str], asked: bool) -> list[tuple[str, str]]:
-    """(What is needed, what is there) of the packages that are too old or too new."""
+    """Returns (needed version, found version) of the packages that are too old or too new."""
     wrong = []
     for limits, text, fits in ((row["since"], "newer", _is_since), (row["until"], "older", _is_until)):
         for package, limit in limits.items():
@@ -92,7 +92,7 @@ def _is_until(version: str, last: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The numbers of a version: ``2.1.0.post2+cxx11.abi`` is 2, 1, 0."""
+    """Returns the numbers of a version: ``2.1.0.post2+cxx11.abi`` is 2, 1, 0."""
     numbers = []
     for part in version.partition("+")[0].split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
@@ -106,7 +106,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
-    """oneCCL ends a program whose number of workers it cannot read: uxlfoundation/oneCCL src/common/env/env.cpp."""
+    """Refuses a number of workers that oneCCL cannot read and dies of: uxlfoundation/oneCCL src/common/env/env.cpp."""
     given = environ.get(WORKERS, "")
     if not row["oneccl"] or not given or whole(given):
         return []
@@ -114,7 +114,7 @@ def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
 
 
 def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
-    """Compares the bindings, which bring the backend to torch, with this torch."""
+    """Compares the version of the bindings, which add the backend to torch, with this torch."""
     if not row["bindings"]:
         return []
     name, need = row["bindings"], f"{row['bindings']} of torch's version"
@@ -143,7 +143,7 @@ def _build(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
 
 
 def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
-    """``cuda: Optional[str] = '13.2'`` in torch/version.py, pytorch/pytorch tools/generate_torch_version.py."""
+    """Reads ``cuda: Optional[str] = '13.2'`` in torch/version.py, pytorch/pytorch tools/generate_torch_version.py."""
     lines = read(libraries.package(program.folders, "torch"), "version.py").splitlines()
     values = {line.partition("=")[0].partition(":")[0].strip(): line.partition("=")[2].strip() for line in lines}
     said = [values[name] != "None" for name in any_of if values.get(name)]

@@ -1,4 +1,4 @@
-"""A case: one node, or MPI's launcher, and what the job expects of it. Every check reads a case and gives a finding."""
+"""A case: one node, or MPI's launcher, with the job's expectation. Every check reads a case and returns a finding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_HERE: Any = None
 
 @record(frozen=True)
 class Case:
-    """All that a check may compare. MPI's launcher has no row, machine or devices."""
+    """The values that a check may compare. MPI's launcher has no row, machine or devices."""
 
     expectation: Expectation
     environ: dict[str, str]
@@ -50,7 +50,7 @@ NOTHING = Finding()
 
 
 def look(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> Case:
-    """This node, with the devices found on it. Raises Stop for an accelerator that has no row."""
+    """Finds this node's devices and makes its case. Raises Stop for an accelerator that has no row."""
     rows, name = tables.accelerators(), node_name(environ)
     row = rows.get(expectation.accelerator)
     if row is None:
@@ -68,6 +68,6 @@ def uses_devices(expectation: Expectation, row: Row) -> bool:
 
 
 def _built_in(row: Row, machine: Machine) -> Found:
-    """A device that is a part of the machine: no plugin allots it and no mask hides it."""
+    """Tells whether the device is a part of the machine: no plugin allocates it and no mask hides it."""
     found = discovery.find(row.discovery, machine) if row.maskEnv is None else Found()
     return found if found.devices else Found((), "none asked for")

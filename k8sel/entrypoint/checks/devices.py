@@ -1,4 +1,4 @@
-"""The devices found against those that the job expects. Each check gives its problems as text for a person. Pure."""
+"""Compares the devices found with those that the job expects. Each check returns texts for people. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 8  # devices listed in a message
 
 
 def unlooked(case: Case) -> Finding:
-    """Says that nothing was compared (check: off)."""
+    """Notes that nothing was compared (check: off)."""
     return Finding((), [f"nothing was checked (check: off), {_mask_of(case.row)}"], _asked(case.expectation))
 
 
@@ -23,7 +23,7 @@ def unknown(case: Case) -> Finding:
 
 
 def _silent(case: Case) -> list[tuple[str, str]]:
-    """Each field that cannot be checked, and why."""
+    """Returns each field that cannot be checked, and the reason."""
     asked, row = _asked(case.expectation), case.row
     if not case.found.how:
         reason = f"{row.name} devices cannot be checked by this version: nothing was looked at, {_mask_of(row)}"
@@ -36,18 +36,18 @@ def _silent(case: Case) -> list[tuple[str, str]]:
 
 
 def _asked(expectation: Expectation) -> list[str]:
-    """Fields of the job file that this node's devices are compared with."""
+    """Returns the fields of the job file that are compared with this node's devices."""
     given = {"product": expectation.product, "memory": expectation.memory}
     return ["devices", *(name for name, value in given.items() if value)]
 
 
 def _mask_of(row: Row) -> str:
-    """The mask that is written without a look at the devices."""
+    """Returns the mask that is written without a look at the devices."""
     return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
 
 
 def unheld(case: Case) -> Finding:
-    """Refuses a count, a product or a memory where no process is given a device."""
+    """Refuses a count, a product or a memory if no process gets a device."""
     expectation, row, own = case.expectation, case.row, len(case.found.devices)  # own: a part of the machine
     result, number = [], max(len(expectation.devices), expectation.count or 0)
     if number > own:
@@ -77,7 +77,7 @@ def nodes(case: Case) -> Finding:
 
 
 def started(case: Case) -> Finding:
-    """Refuses another number of processes than planned."""
+    """Refuses a number of processes that differs from the plan."""
     number, planned = int(case.rank["LOCAL_WORLD_SIZE"]), case.expectation.processes_per_node
     if number == planned:
         return NOTHING
@@ -109,7 +109,7 @@ def positions(case: Case) -> Finding:
 
 
 def processes(case: Case) -> Finding:
-    """Refuses more processes than devices, of which two would share one without a word, and unequal shares."""
+    """Refuses unequal shares, and more processes than devices: two processes would share one without a message."""
     expectation = case.expectation
     processes, devices = expectation.processes_per_node, len(expectation.devices)
     if expectation.launcher != "python" and processes > devices:
@@ -123,7 +123,7 @@ def processes(case: Case) -> Finding:
 
 
 def count(case: Case) -> Finding:
-    """Refuses another number of devices than expected."""
+    """Refuses a number of devices that differs from the expected one."""
     expectation, found = case.expectation, case.found
     number = len(found.devices)
     exact, least = expectation.count, max(expectation.devices) + 1
@@ -136,7 +136,7 @@ def count(case: Case) -> Finding:
 
 
 def _hint(exact: int | None, number: int, row: Row) -> str:
-    if exact is None and number:  # nobody promised a number
+    if exact is None and number:  # the job expects no exact number
         return f"positions count from 0, and the last one here is {number - 1}"
     if exact is not None and number > exact:
         cause = f"{row.exposureEnv} is set in the image or the pod, or " if row.exposureEnv else ""
@@ -149,7 +149,7 @@ def _hint(exact: int | None, number: int, row: Row) -> str:
 def products(case: Case) -> Finding:
     """Refuses devices of another product, or with less memory."""
     if not case.found.how or len(_asked(case.expectation)) == 1:
-        return NOTHING  # without the start-up of a module that most jobs have no use for
+        return NOTHING  # most jobs end here, without the import of a module
     from k8sel.entrypoint.checks import product
 
     return Finding(product.problems(case.expectation, case.found))
@@ -179,7 +179,7 @@ def already(case: Case) -> Finding:
     """Refuses variables of the image or the user that choose other devices than the job."""
     row = case.row
     if not any(name in case.environ for name in row.ownedEnv if name != row.exposureEnv):
-        return NOTHING  # without the start-up of a module that most containers have no use for
+        return NOTHING  # most containers end here, without the import of a module
     from k8sel.entrypoint.checks import already as variables
 
     return Finding(variables.problems(case.expectation, row, case.found, case.environ))

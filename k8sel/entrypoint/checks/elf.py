@@ -1,4 +1,4 @@
-"""Which libraries a library is linked with, from its ELF headers: elf(5), and the System V ABI's dynamic section."""
+"""Reads the libraries that a library is linked with from its ELF headers: elf(5), System V ABI, dynamic section."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = 256  # bytes
 
 
 def needed(path: str) -> list[str] | None:
-    """Names of the libraries that a 64-bit little-endian one needs; None where ``path`` is none or cannot be read."""
+    """Returns the names of the libraries that a 64-bit little-endian library needs; None if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return _needed(file)

@@ -1,4 +1,4 @@
-"""Which versions of the training libraries a program will import, from the names of their folders: nothing is imported.
+"""Finds the versions of the libraries that a program will import, from the names of their folders. Imports nothing.
 
 Python's own rule: packages are in ``lib/python3.N/site-packages`` beside the program's folder (docs.python.org, site),
 on Debian in ``dist-packages``; each has a folder ``name-version.dist-info`` (PyPA, recording installed projects), or
@@ -25,7 +25,7 @@ _ENDS = (".dist-info", ".egg-info", ".egg")
 
 @record(frozen=True)
 class Libraries:
-    """The libraries that a program imports, as the folders beside it show them."""
+    """The libraries that a program imports, found by the folders beside it."""
 
     program: str
     command: list[str]
@@ -39,7 +39,7 @@ class Libraries:
 
 
 def of(command: list[str], environ: dict[str, str]) -> Libraries:
-    """The libraries of a command; none where its program is not in the image."""
+    """Finds the libraries of a command; none if its program is not in the image."""
     words = behind_env(command)
     program = on_path(words, environ)
     folders = _folders(program, environ) if program else []
@@ -47,14 +47,14 @@ def of(command: list[str], environ: dict[str, str]) -> Libraries:
 
 
 def of_ranks(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Libraries | None:
-    """The libraries of the command that a launcher starts as each rank; None where this image has no such program."""
+    """Finds the libraries of the command that a launcher starts as each rank; None if it is not in this image."""
     words = command[-expectation.rank_command :] if expectation.rank_command else []
     found = of(words, environ) if words else None
     return found if found and found.program else None
 
 
 def package(folders: Iterable[str], name: str) -> str:
-    """The folder of a package that is imported as ``name``; empty where there is none."""
+    """Returns the folder of the package that is imported as ``name``; empty if there is none."""
     for folder in folders:
         eggs = [os.path.join(folder, entry) for entry in names(folder) if entry.endswith(".egg")]
         for path in (os.path.join(place, name) for place in (folder, *eggs)):
@@ -64,7 +64,7 @@ def package(folders: Iterable[str], name: str) -> str:
 
 
 def missing(launcher: str, found: Libraries) -> list[str]:
-    """The problem that ``launcher`` is not installed beside the program's torch."""
+    """Refuses a ``launcher`` that is not installed beside the program's torch."""
     torch = found.versions.get("torch", "")
     if launcher not in _SHOWN or launcher in found.versions or not torch or package(found.folders, launcher):
         return []
@@ -81,7 +81,7 @@ def _versions(folders: list[str]) -> dict[str, str]:
 
 
 def _folders(program: str, environ: dict[str, str]) -> list[str]:
-    """Folders of packages: the environment's, then those beside the program, then the user's and the system's."""
+    """Lists folders of packages: the environment's, then those beside the program, then the user's and the system's."""
     given = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder]
     beside = os.path.dirname(os.path.dirname(os.path.abspath(program)))
     prefixes = [beside, os.path.join(environ.get("HOME") or "/nowhere", ".local")]

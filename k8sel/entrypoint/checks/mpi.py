@@ -1,4 +1,4 @@
-"""Which MPI the image has: hydra is Intel's and MPICH's, and each ignores the other's settings."""
+"""Checks which MPI the image has: Intel MPI and MPICH both use hydra, and each ignores the other's settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECONDS = 20.0
 
 
 def another(case: Case) -> Finding:
-    """Compares what ``mpirun --version`` says with ``mpi.implementation``."""
+    """Compares the output of ``mpirun --version`` with ``mpi.implementation``."""
     rows, expected = tables.mpi(), case.expectation.mpi
     if expected not in rows:
         return NOTHING

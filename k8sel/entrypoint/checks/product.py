@@ -1,4 +1,4 @@
-"""Compares the product and the memory of the devices with those that the job asks for. Pure."""
+"""Compares the product and the memory of the devices with those in the job. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def problems(expectation: Expectation, found: Found) -> list[str]:
 
 
 def unknown(expectation: Expectation, found: Found) -> list[tuple[str, str]]:
-    """The fields of the job that cannot be checked on this node, each with the reason."""
+    """Returns the fields of the job that cannot be checked on this node, each with the reason."""
     silent = []
     if expectation.product and not found.named and found.devices:
         silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))
@@ -28,13 +28,13 @@ def unknown(expectation: Expectation, found: Found) -> list[tuple[str, str]]:
 
 
 def label(name: str) -> str:
-    """A driver's product name in the spelling of the vendor's node label."""
+    """Returns a driver's product name in the spelling of the vendor's node label."""
     kept = "".join(character for character in name if character.isalnum() or character in "-_. ")
     return "-".join(kept.split())
 
 
 def _product(expectation: Expectation, found: Found) -> list[str]:
-    """Products that the job does not allow. A name that is not known cannot be checked, and is no match."""
+    """Refuses products that the job does not allow. An unknown name is refused, too."""
     if not expectation.product or not found.devices or not found.named:
         return []
     allowed = {_without_sharing(label(name)) for name in expectation.product}
@@ -47,7 +47,7 @@ def _product(expectation: Expectation, found: Found) -> list[str]:
 
 
 def _memory(expectation: Expectation, found: Found) -> list[str]:
-    """Devices that the processes use, with less memory than asked for. One that does not say it is ``unknown``."""
+    """Refuses used devices with too little memory. ``unknown`` handles devices whose memory is not known."""
     least = expectation.memory or 0
     smaller: dict[int, list[int]] = {}
     for position in _used(expectation, found):
@@ -60,17 +60,17 @@ def _memory(expectation: Expectation, found: Found) -> list[str]:
 
 
 def _used(expectation: Expectation, found: Found) -> list[int]:
-    """Positions of the devices that the processes use; all, where the numbers are the driver's own."""
+    """Returns the positions of the devices that the processes use; all, if the numbers are the driver's own."""
     everything = range(len(found.devices))
     return [number for number in everything if expectation.order != "pci" or number in expectation.devices]
 
 
 def _numbered(positions: list[int]) -> str:
-    """``device 2``, ``devices 0, 1``."""
+    """Returns a text such as ``device 2`` or ``devices 0, 1``."""
     listed = ", ".join(map(str, positions[:_SHOWN])) + (", ..." if len(positions) > _SHOWN else "")
     return f"device{'' if len(positions) == 1 else 's'} {listed}"
 
 
 def _without_sharing(product: str) -> str:
-    """The product without what the label says of its sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
+    """Returns the product without the label's endings for sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
     return product.partition("-MIG-")[0].removesuffix("-SHARED")

@@ -1,6 +1,6 @@
-"""Checks what a program needs of its container beside devices: shared memory, limits, the vendor's library.
+"""Checks the parts of a container that a program needs beside devices: shared memory, limits, the vendor's library.
 
-``look`` reads, the rest judges. What cannot be read is None, and is never a problem.
+``look`` reads the values, the other functions check them. A value that cannot be read is None, and is no problem.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from k8sel.entrypoint.tables import Row
 
 NO_LIMIT = -1
 _FIELD = ("sharedMemory",)
-# What a container gets that asks for nothing (Docker, containerd). NVIDIA/nccl user guide, "Shared memory": NCCL does
-# not start without enough of it; pytorch/pytorch torch/csrc/DataLoader.cpp: workers die of SIGBUS.
+# The default of Docker and containerd. NVIDIA/nccl user guide, "Shared memory": NCCL does not start without enough of
+# it; pytorch/pytorch torch/csrc/DataLoader.cpp: workers die of SIGBUS.
 DEFAULT_SHARED = 64 * 2**20
-_ENOUGH = 0.95  # of the shared memory asked for: less is another size, not a rounded one
+_ENOUGH = 0.95  # share of the job's shared memory: less than that is another size, not a rounded one
 # systemd's default. A rank of many has sockets to many others (NVIDIA/nccl#550: 16 ranks on 2 nodes), and workers that
 # load data send each tensor as an open file (pytorch/pytorch#973).
 FEW_FILES, _FEW_RANKS = 1024, 8
-# systemd's is 8Mi, with which registering memory fails (NVIDIA/nccl-tests#206); no number is enough for all
-# (openucx/ucx#8090), and half a GiB can be (openucx/ucx#7930).
+# systemd's default is 8Mi, with which registering memory fails (NVIDIA/nccl-tests#206). No number is enough for every
+# program (openucx/ucx#8090); half a GiB can be enough (openucx/ucx#7930).
 LITTLE_LOCKED = 2**30
-_IPC_LOCK = 14  # the capability that no such limit holds for: include/uapi/linux/capability.h
+_IPC_LOCK = 14  # the capability that lifts this limit: include/uapi/linux/capability.h
 
 
 @record(frozen=True)
 class Surroundings:
-    """One container, as far as it is known."""
+    """The values of one container; those that are not known are None."""
 
     shared: int | None = None  # bytes that /dev/shm holds
-    files: tuple[int, int] | None = None  # that a process may open: as it is, and as far as it may raise that itself
+    files: tuple[int, int] | None = None  # open files of a process: soft and hard limit
     locked: int | None = None  # bytes of memory that may be locked
-    may_lock: bool = False  # all of it, whatever the limit
+    may_lock: bool = False  # may lock all memory, without a limit
     rdma: bool = False
-    library: bool = True  # the vendor's own, without which no program can use the devices
+    library: bool = True  # the loader finds the vendor's library, which every program needs for the devices
 
 
 def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
-    """Reads what takes well under a millisecond."""
+    """Reads the values; it takes well under a millisecond."""
     limits = read(machine.proc, "self/limits")
     locked = _limit(limits, "Max locked memory")
     return Surroundings(
@@ -55,7 +55,7 @@ def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
 
 
 def check(case: Case) -> Finding:
-    """Compares this container with the job, and notes what is known to hurt later."""
+    """Compares this container with the job, and notes limits that are known to cause errors later."""
     expectation, here = case.expectation, look(case.row, case.machine, case.environ)
     silent = unknown(expectation, here)
     found = [*notes(expectation, case.row, here, len(case.found.devices)), *silent]
@@ -63,7 +63,7 @@ def check(case: Case) -> Finding:
 
 
 def unlooked(case: Case) -> Finding:
-    """Says that ``sharedMemory`` was not compared (check: off)."""
+    """Notes that ``sharedMemory`` was not compared (check: off)."""
     return Finding(unchecked=() if case.expectation.shared_memory is None else _FIELD)
 
 
@@ -77,7 +77,7 @@ def problems(expectation: Expectation, here: Surroundings) -> list[str]:
 
 
 def notes(expectation: Expectation, row: Row, here: Surroundings, devices: int) -> list[str]:
-    """Notes what is known to hurt later; ``devices``: the number found."""
+    """Notes limits that are known to cause errors later; ``devices``: the number found."""
     return [
         *_little_shared(expectation, here),
         *_few_files(max(expectation.nodes * expectation.processes_per_node, devices), here),
@@ -123,7 +123,7 @@ def _no_library(row: Row) -> list[str]:
 
 
 def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
-    """Notes that shared memory was asked for and cannot be read."""
+    """Notes that the job sets the shared memory, and that its size cannot be read."""
     if expectation.shared_memory is None or here.shared is not None:
         return []
     return [f"sharedMemory: {_size(expectation.shared_memory)} cannot be checked: /dev/shm cannot be read"]
@@ -146,7 +146,7 @@ def _shared(machine: Machine) -> int | None:
 
 
 def _limit(limits: str, name: str) -> tuple[int, int] | None:
-    """Soft and hard limit: ``Max open files            1024                 524288               files``."""
+    """Reads soft and hard limit: ``Max open files            1024                 524288               files``."""
     words = next((line[len(name) :].split() for line in limits.splitlines() if line.startswith(name)), [])
     soft, hard = (_number(word) for word in (*words[:2], "", "")[:2])
     return None if soft is None or hard is None else (soft, hard)
@@ -166,7 +166,7 @@ def _capable(status: str, capability: int) -> bool:
 
 
 def _loads(library: str, machine: Machine, environ: dict[str, str]) -> bool:
-    """Tells whether the loader finds it: ld.so(8), and for musl ldso/dynlink.c's own folders. Nothing is loaded."""
+    """Tells whether the loader finds a library, without loading it: ld.so(8), and ldso/dynlink.c for musl."""
     if machine.lib:
         return os.path.exists(os.path.join(machine.lib, library))
     given = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]

@@ -1,4 +1,4 @@
-"""Every check of the entrypoint, in one list. A mode runs those that are for it, in this order."""
+"""Every check of the entrypoint, in one list. A mode runs its own checks, in this order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _backend(case: Case) -> Finding:
 
 
 def _launchers_library(case: Case) -> Finding:
-    """Compares the launcher with the libraries beside it: a note where another Python may be started."""
+    """Compares the launcher with the libraries beside it; only a note if another Python may start."""
     if case.program is None:
         return NOTHING
     absent = libraries.missing(case.expectation.launcher, case.program)
@@ -43,7 +43,7 @@ def _cores(case: Case) -> Finding:
 
 @record(frozen=True)
 class Check:
-    """One check, and where it runs."""
+    """One check, and the modes and jobs that it is for."""
 
     name: str
     find: Callable[[Case], Finding]
@@ -94,7 +94,7 @@ def _is_for(check: Check, case: Case, mode: str) -> bool:
 
 
 def settle(case: Case, finding: Finding) -> None:
-    """Prints the notes. Raises Stop on a problem, unless the job only wants to be warned."""
+    """Prints the notes. Raises Stop on a problem, unless the check's level is warn."""
     node = f"node {case.name}: " if case.name else ""  # MPI's launcher is no node of the job
     messages = [f"{node}{problem}" for problem in finding.problems]
     stop_or_warn(messages, case.expectation.check)
@@ -103,7 +103,7 @@ def settle(case: Case, finding: Finding) -> None:
 
 
 def stop_or_warn(messages: list[str], check: str) -> None:
-    """Raises Stop with the messages, or prints them where ``check`` is not enforce."""
+    """Raises Stop with the messages, or prints them if ``check`` is not enforce."""
     if messages and check == "enforce":
         raise Stop(messages)
     for message in messages:

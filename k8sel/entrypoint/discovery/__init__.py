@@ -1,7 +1,7 @@
-"""Finding the devices of one vendor: a small module each, named as the accelerator table's ``discovery`` says.
+"""Finds the devices of a vendor, by a small module that the accelerator table's ``discovery`` names.
 
-Such a module has ``find(machine)``, what is on this node and how that is known, and ``nodes(machine)``, its device
-nodes; further words in the table's ``discovery`` are further arguments of both. The rest of the entrypoint names no
+Such a module has ``find(machine)``, which finds this node's devices, and ``nodes(machine)``, which lists its device
+nodes. Further words in the table's ``discovery`` are further arguments of both. The rest of the entrypoint names no
 vendor.
 """
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class Device:
-    """One device, or one part of a card, that a process here can use; what is not known is empty."""
+    """One device, or one part of a card, that a process here can use. Unknown fields are empty."""
 
     pci: str = ""  # dddd:bb:dd.f, lower case
     uuid: str = ""
     name: str = ""  # as the driver says it
     number: str = ""  # what the vendor's mask calls it; empty: its position
     node: str = ""  # its device node, where that is numbered in another order
-    memory: int = 0  # bytes that it has in total; 0: not known
+    memory: int = 0  # bytes in total; 0: not known
     part: str = ""  # which part of the card at that address it is; empty: all of it
 
 
 @record(frozen=True)
 class Found:
-    """The devices of a node in the order that positions count, PCI's where there is one, and how that is known."""
+    """The devices of a node in the order of their positions, and how they were found. PCI order if it is known."""
 
     devices: tuple[Device, ...] = ()
     how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
@@ -66,18 +66,18 @@ def nodes(kind: str, machine: Machine) -> list[str]:
 
 
 def numa_node(device: Device, machine: Machine) -> int | None:
-    """The NUMA node that the device is attached to, as the kernel says; None when it does not (-1 there)."""
+    """Returns the device's NUMA node; None if the kernel does not know it (it then writes -1)."""
     return whole(read(machine.sys, "bus/pci/devices", device.pci, "numa_node")) if device.pci else None
 
 
 def normal_pci(address: str) -> str:
-    """A PCI address as the kernel writes it: ``00000000:3B:00.0`` is ``0000:3b:00.0``."""
+    """Returns a PCI address as the kernel writes it: ``00000000:3B:00.0`` is ``0000:3b:00.0``."""
     domain, bus, device, function = pci_order(address)
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
 
 
 def pci_order(address: str) -> tuple[int, ...]:
-    """The key by which PCI addresses are sorted: as text, domain 10000 comes before 2000. Raises ValueError."""
+    """Returns the sort key of a PCI address: sorted as text, domain 10000 comes before 2000. Raises ValueError."""
     try:
         domain, bus, device, function = (int(part, 16) for part in address.replace(".", ":").split(":"))
     except ValueError:

@@ -1,6 +1,6 @@
 """NVIDIA GPUs: by NVML, else by the driver's files in /proc, else by their device nodes.
 
-Never by NVIDIA_VISIBLE_DEVICES: in a container it says ``void``, a folder, names of the host's, or another container's.
+NVIDIA_VISIBLE_DEVICES is not used: in a container it may be ``void``, a folder, or numbers of another container.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
 _WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
-# docs.nvidia.com, MIG user guide, "Device Names": before, a process sees the first part of its list and no other.
+# docs.nvidia.com, MIG user guide, "Device Names": before this version, a process sees only the first part in its mask.
 _SEVERAL_PARTS = 570
 _NVML, _PROC, _NODES = "NVML", "/proc/driver/nvidia", "device nodes"
 
@@ -27,7 +27,7 @@ class Unavailable(Exception):
 
 
 def find(machine: Machine) -> Found:
-    """The GPUs by the best way that answers. That a node has none is an answer of NVML, too."""
+    """Finds the GPUs by the best way that answers. NVML's answer may be that there are none."""
     notes: list[str] = []
     for how, look in _WAYS:
         try:
@@ -51,7 +51,7 @@ def _alone(found: Found) -> str:
 
 
 def _beside(found: Found, machine: Machine) -> tuple[str, ...]:
-    """Notes of what was seen beside the GPUs."""
+    """Returns notes about devices beside the GPUs found."""
     if _under_wsl(machine):
         return (f"/dev/{_WSL} stands for every GPU of the machine: under WSL no container can be given some of them",)
     return _not_shown(found, machine)
@@ -62,7 +62,7 @@ def _under_wsl(machine: Machine) -> bool:
 
 
 def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
-    """Notes of device nodes beside the GPUs found. The parts of one GPU share its address."""
+    """Returns notes about device nodes beside the GPUs found. The parts of one GPU share its address."""
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
     if len(paths) <= shown or found.how == _NODES:
         return ()
@@ -91,7 +91,7 @@ def _device(pci: str, uuid: str, name: str, memory: int = 0) -> Device:
 
 
 def _in_order(devices: list[Device]) -> tuple[Device, ...]:
-    """By PCI address. Stable: the parts of a GPU keep NVML's order."""
+    """Sorts by PCI address. Stable: the parts of a GPU keep NVML's order."""
     return tuple(sorted(devices, key=lambda device: pci_order(device.pci)))
 
 
@@ -107,7 +107,7 @@ def by_proc(machine: Machine) -> Found:
 
 
 def _openable(gpus: dict[str, Device], machine: Machine) -> tuple[list[Device], tuple[str, ...]]:
-    """Of GPUs by their minor numbers, those whose node is here and can be opened, each as its parts if it has some."""
+    """Returns the GPUs, by minor number, whose node can be opened here; a partitioned GPU becomes its parts."""
     tried, parts = opened.tried(nodes(machine)), mig.here(machine)
     here = [node for node in nodes(machine) if node not in tried.refused]
     found: list[Device] = []
@@ -119,7 +119,7 @@ def _openable(gpus: dict[str, Device], machine: Machine) -> tuple[list[Device], 
 
 
 def _information(address: str, text: str) -> list[str]:
-    """Minor, address, UUID and name of one GPU in ``/proc/driver/nvidia/gpus``; its minor is empty if it is excluded.
+    """Reads minor, address, UUID and name of a GPU in ``/proc/driver/nvidia/gpus``; an excluded GPU has no minor.
 
     Layout: NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-procfs.c.
     """
@@ -160,7 +160,7 @@ _WAYS: tuple[tuple[str, Callable[[Machine], Found]], ...] = (
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Device nodes of GPUs, without the control nodes beside them."""
+    """Lists the device nodes of GPUs, without the control nodes beside them."""
     return [_node(machine, minor) for minor in _minors(machine)]
 
 

@@ -1,4 +1,4 @@
-"""Render nodes, and what the kernel's /sys says of the device behind each: the common part of several vendors.
+"""Render nodes, and the files in /sys of the device behind each. Several vendors share this module.
 
 /sys shows the host's devices; only those with a node in /dev are this container's.
 """
@@ -13,7 +13,7 @@ from k8sel.entrypoint.record import replace
 
 
 def minors(machine: Machine) -> list[int]:
-    """Numbers of the render nodes in this container, ascending; they say nothing of the devices' order."""
+    """Lists the numbers of the render nodes in this container. They do not tell the devices' order."""
     found = (name[7:] for name in names(machine.dev, "dri") if name[:7] == "renderD")
     return sorted(int(number) for number in found if number.isdecimal())
 
@@ -23,17 +23,17 @@ def path(machine: Machine, minor: int) -> str:
 
 
 def sysfs(machine: Machine, minor: int, *name: str) -> str:
-    """A file of the device behind a render node."""
+    """Reads a file of the device behind a render node."""
     return read(machine.sys, "class/drm", f"renderD{minor}", "device", *name)
 
 
 def inside(machine: Machine, minor: int, *folder: str) -> list[str]:
-    """The names in a folder of the device behind a render node."""
+    """Lists a folder of the device behind a render node."""
     return names(machine.sys, "class/drm", f"renderD{minor}", "device", *folder)
 
 
 def pci(machine: Machine, minor: int) -> str:
-    """The device's PCI address; empty where the kernel does not say."""
+    """Returns the device's PCI address; empty if the kernel does not list it."""
     pairs = (line.partition("=") for line in sysfs(machine, minor, "uevent").splitlines())
     address = next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), "")
     try:
@@ -43,7 +43,7 @@ def pci(machine: Machine, minor: int) -> str:
 
 
 def in_pci_order(devices: list[Device]) -> tuple[tuple[Device, ...], list[str]]:
-    """The devices by address, or in the driver's own order, without addresses, if one is not known: that is a note."""
+    """Sorts the devices by address. If one is unknown, keeps the driver's order without addresses, and adds a note."""
     if all(device.pci for device in devices):  # stable: the partitions of one device share its address
         return tuple(sorted(devices, key=lambda device: pci_order(device.pci))), []
     note = "/sys does not say every PCI address: counted in the driver's own order"

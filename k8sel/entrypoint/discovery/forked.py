@@ -29,7 +29,7 @@ def call(function: Callable[[], str], seconds: float) -> str:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.alarm(int(seconds) + 2)  # should this process be killed meanwhile, nobody else would end the child
+        signal.alarm(int(seconds) + 2)  # ends the child if this process is killed first
         _run(function, writer)
     os.close(writer)
     before = _on_sigterm(lambda number, frame: _end_both(child, number))
@@ -44,7 +44,7 @@ def call(function: Callable[[], str], seconds: float) -> str:
 
 
 def _on_sigterm(handler: Any) -> Any:
-    """Sets what SIGTERM does, and returns what it did; nothing in a thread, which may not."""
+    """Sets the handler of SIGTERM and returns the old one. Does nothing in a thread, which may not set handlers."""
     try:
         return signal.signal(signal.SIGTERM, handler)
     except ValueError:
@@ -52,7 +52,7 @@ def _on_sigterm(handler: Any) -> Any:
 
 
 def _end_both(child: int, number: int) -> None:
-    """Ends the child and this process, which as pid 1 would not end by itself, and whose command has not begun."""
+    """Ends the child and this process: pid 1 would ignore SIGTERM, and the command has not started yet."""
     os.kill(child, signal.SIGKILL)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
@@ -60,7 +60,7 @@ def _end_both(child: int, number: int) -> None:
 
 
 def _run(function: Callable[[], str], writer: int) -> NoReturn:
-    """In the child: the first byte says whether text or an error follows. Never returns to the caller's stack."""
+    """Runs in the child. The first byte tells if text or an error follows. Never returns to the caller's stack."""
     try:
         try:
             answer = _SUCCEEDED + function().encode()
@@ -73,7 +73,7 @@ def _run(function: Callable[[], str], writer: int) -> NoReturn:
 
 
 def _read_all(reader: int, seconds: float) -> bytes | None:
-    """Everything until the child closes its end; None when that takes longer than ``seconds``."""
+    """Reads until the child closes its end; returns None if that takes longer than ``seconds``."""
     parts: list[bytes] = []
     deadline = time.monotonic() + seconds
     while True:
@@ -87,9 +87,9 @@ def _read_all(reader: int, seconds: float) -> bytes | None:
 
 
 def _end(child: int) -> int:
-    """The child's wait status. One that still runs is killed; one stuck in the kernel is given up after a second.
+    """Returns the child's wait status. Kills a running child; gives up after a second if it is stuck in the kernel.
 
-    Never a wait without end: closing a broken device can take the kernel forever, and a child does that when it exits.
+    The wait has a limit: a child closes its devices when it exits, and to close a broken device can take forever.
     """
     for kill in (False, True):
         if kill:

@@ -9,7 +9,7 @@ from k8sel.entrypoint.machine import Machine, names, read, whole
 
 
 def find(machine: Machine) -> Found:
-    """The devices by module id. They are not opened: a Gaudi can be opened by one process alone."""
+    """Finds the devices by module id. Does not open them: only one process can open a Gaudi."""
     modules = {name: _module(machine, name) for name in _names(machine)}
     found = sorted((module, name) for name, module in modules.items() if module is not None)
     lost = [name for name, module in modules.items() if module is None]
@@ -27,7 +27,7 @@ def _device(machine: Machine, name: str, module: int) -> Device:
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Device nodes, without the control nodes beside them."""
+    """Lists the device nodes, without the control nodes beside them."""
     return [os.path.join(machine.dev, "accel", name) for name in _names(machine) if _module(machine, name) is not None]
 
 

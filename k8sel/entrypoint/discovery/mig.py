@@ -1,7 +1,7 @@
-"""MIG, the parts of an NVIDIA GPU, as far as the kernel shows them: whose, and how many are in this container.
+"""Counts the parts (MIG) of each NVIDIA GPU that are in this container, from the kernel's files.
 
-Each part has a node in /dev/nvidia-caps, and a file says which node is whose: NVIDIA/nvidia-container-toolkit,
-internal/nvcaps/nvcaps.go. Nothing there says a part's UUID or size: those are NVML's alone.
+Each part has a node in /dev/nvidia-caps, and a file lists the part of each node: NVIDIA/nvidia-container-toolkit,
+internal/nvcaps/nvcaps.go. The UUID and the size of a part are not there: only NVML knows them.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ def here(machine: Machine) -> dict[str, int]:
 
 
 def unexplained(machine: Machine) -> list[str]:
-    """Nodes of parts of which nothing says whose they are."""
+    """Lists nodes of parts whose GPU is not known."""
     known = _capabilities(machine)
     return [os.path.join(machine.dev, "nvidia-caps", node) for node in _nodes(machine) if node not in known]
 
 
 def _partitioned(machine: Machine) -> list[str]:
-    """Minor numbers of GPUs with parts, whoever has those: the whole GPU is nobody's then."""
+    """Lists minor numbers of partitioned GPUs, also if other containers have the parts: nobody can use them whole."""
     folder = os.path.join(machine.proc, "driver/nvidia/capabilities")
     gpus = [name for name in names(folder) if name[:3] == "gpu"]
     return [gpu[3:] for gpu in gpus if any(name[:2] == "gi" for name in names(folder, gpu, "mig"))]
 
 
 def _nodes(machine: Machine) -> list[str]:
-    """``nvidia-cap<N>`` in this container."""
+    """Lists the nodes ``nvidia-cap<N>`` in this container."""
     return names(machine.dev, "nvidia-caps")
 
 
 def _capabilities(machine: Machine) -> dict[str, str]:
-    """Node -> what it opens, as ``gpu0/gi1/ci0/access``."""
+    """Maps each node to the part that it opens, such as ``gpu0/gi1/ci0/access``."""
     lines = read(machine.proc, "driver/nvidia-caps/mig-minors").splitlines()
     pairs = (line.split() for line in lines)
     return {f"nvidia-cap{pair[1]}": pair[0] for pair in pairs if len(pair) == 2}

@@ -1,4 +1,4 @@
-"""Apple's GPU: each Mac with Apple's own processor has one. There is no device node of it, and nothing to mask."""
+"""Apple's GPU: each Mac with Apple's own processor has one. It has no device node and no mask."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _MAC = "Darwin arm64"  # Intel Macs have had no PyTorch since 2.3: pytorch/pytor
 
 
 def find(machine: Machine) -> Found:
-    """The one GPU, on a Mac."""
+    """Finds the one GPU of a Mac."""
     return Found((Device(),) if machine.system == _MAC else (), "uname", named=False)
 
 
 def nodes(machine: Machine) -> list[str]:
-    """None: macOS has no file for it, and no container gets it."""
+    """Returns none: macOS has no file for the GPU, and no container gets it."""
     return []

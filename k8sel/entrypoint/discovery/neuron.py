@@ -11,14 +11,14 @@ from k8sel.entrypoint.discovery import Device, Found
 from k8sel.entrypoint.machine import Machine, names, read, whole
 
 _GROUPS = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
-# aws-neuron/aws-neuron-sdk, about-neuron/arch/neuron-features/logical-neuroncore-config.rst: devices of eight cores
-# (Trainium2 and newer) show them in pairs unless told otherwise, and only they can.
+# aws-neuron/aws-neuron-sdk, about-neuron/arch/neuron-features/logical-neuroncore-config.rst: only devices of eight
+# cores (Trainium2 and newer) can show them in pairs, and they do so by default.
 _GROUPED, _DEFAULT = 8, 2
-_MOST = 1024  # cores of a device that are believed
+_MOST = 1024  # cores of a device; a larger number is taken for an error
 
 
 def find(machine: Machine) -> Found:
-    """The devices by their numbers, each with the range of its cores. Not opened: what a process opens is its own."""
+    """Finds the devices by number, each with the range of its cores. Does not open them: that would reserve them."""
     numbers = _numbers(machine)
     cores = [_cores(machine, number) for number in numbers]
     starts = [sum(cores[:index]) for index in range(len(cores))]
@@ -29,7 +29,7 @@ def find(machine: Machine) -> Found:
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Device nodes."""
+    """Lists the device nodes."""
     return [os.path.join(machine.dev, f"neuron{number}") for number in _numbers(machine)]
 
 
@@ -39,7 +39,7 @@ def _numbers(machine: Machine) -> list[int]:
 
 
 def _cores(machine: Machine, number: int) -> int:
-    """Cores of a device as the mask counts them; 0 where that is not known."""
+    """Counts the cores of a device as the mask does; 0 if that is not known."""
     physical, group = _physical(machine, number), _group(machine)
     if physical < _GROUPED:
         return physical
@@ -47,7 +47,7 @@ def _cores(machine: Machine, number: int) -> int:
 
 
 def _physical(machine: Machine, number: int) -> int:
-    """``core_count``, which only root may read with a driver older than 2026, or the folders of the cores."""
+    """Reads ``core_count``, which only root may read with a driver older than 2026; else counts the cores' folders."""
     folder = os.path.join(machine.sys, "class/neuron_device", f"neuron{number}")
     said = whole(read(folder, "core_count"))
     if said is not None and said <= _MOST:
@@ -56,7 +56,7 @@ def _physical(machine: Machine, number: int) -> int:
 
 
 def _group(machine: Machine) -> int:
-    """Physical cores in one that is counted; 0 for a number that is none."""
+    """Returns the physical cores in each logical core; 0 if the variable is not a number."""
     text = machine.setting(*_GROUPS) or str(_DEFAULT)
     return int(text) if text in ("1", "2") else 0
 

@@ -1,4 +1,4 @@
-"""Devices of which no more is known than their nodes: /dev/<name><N>, N ascending. The table says the name."""
+"""Devices known by their nodes only: /dev/<name><N>, N ascending. The table has the name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find(machine: Machine, prefix: str) -> Found:
 
 
 def nodes(machine: Machine, prefix: str) -> list[str]:
-    """Device nodes, without the control nodes beside them."""
+    """Lists the device nodes, without the control nodes beside them."""
     return [_path(machine, prefix, number) for number in _numbers(machine, prefix)]
 
 

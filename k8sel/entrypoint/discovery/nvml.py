@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NAME = "libnvidia-ml.so.1"
-# Where runtimes put it without telling the loader: GKE's driver installer, WSL.
+# Folders that runtimes use without telling the loader: GKE's driver installer, WSL.
 _FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 _NO_PERMISSION, _NOT_FOUND = 4, 6
 _CODES = {
@@ -52,9 +52,9 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Devices as ``[PCI address, UUID, name, bytes]``, versions, notes. Raises OSError or NvmlError.
+    """Returns devices as ``[PCI address, UUID, name, bytes]``, versions and notes. Raises OSError or NvmlError.
 
-    NVML is never shut down: the process that asks it ends at once, and that could hang, too.
+    Does not shut NVML down: the process that uses it ends at once, and the shutdown could hang, too.
     """
     library = _load(folder)
     _call(library, "nvmlInit_v2")
@@ -64,14 +64,14 @@ def look(folder: str) -> dict[str, Any]:
         try:
             devices += _devices_at(library, index)
         except NvmlError as error:
-            # Counted, and not in this container: NVML counts GPUs that it may not open.
+            # This GPU is not in this container: NVML also counts GPUs that it may not open.
             if error.code != _NO_PERMISSION:
                 notes.append(f"NVML GPU {index}: {error}")
     return {"devices": devices, "driver": _driver(library), "runtime": _runtime(library), "notes": notes}
 
 
 def _driver(library: Any) -> str:
-    """The driver's version; empty where it does not say, since the devices are known all the same."""
+    """Returns the driver's version; empty on an error, since the devices are known without it."""
     try:
         return _text(library, "nvmlSystemGetDriverVersion", 80)
     except NvmlError:
@@ -79,7 +79,7 @@ def _driver(library: Any) -> str:
 
 
 def _runtime(library: Any) -> str:
-    """The newest CUDA that the driver's library in this container runs: 12080 is 12.8. Empty without that library."""
+    """Returns the newest CUDA that this container's driver library runs (12080 is 12.8); empty without that library."""
     try:
         number = _number(library, "nvmlSystemGetCudaDriverVersion_v2")
     except NvmlError:
@@ -103,7 +103,7 @@ def _load(folder: str) -> Any:
 
 
 def _devices_at(library: Any, index: int) -> list[list[Any]]:
-    """The GPU at ``index``, or its slices where it is partitioned (MIG): then only those can be used."""
+    """Returns the GPU at ``index``, or its slices if it is partitioned (MIG): then no process can use it whole."""
     handle = ctypes.c_void_p()
     _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
     pci = _PciInfo()
@@ -114,13 +114,13 @@ def _devices_at(library: Any, index: int) -> list[list[Any]]:
 
 
 def _described(library: Any, handle: ctypes.c_void_p) -> list[Any]:
-    """UUID, name and memory of a GPU or a slice."""
+    """Returns UUID, name and memory of a GPU or a slice."""
     texts = [_text(library, function, 96, handle) for function in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
     return [*texts, _memory(library, handle)]
 
 
 def _memory(library: Any, handle: ctypes.c_void_p) -> int:
-    """Bytes in total; 0 where the driver does not say, as where memory is the host's own."""
+    """Returns the bytes in total; 0 if the driver has no number, as for GPUs that use the host's memory."""
     sizes = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
     try:
         _call(library, "nvmlDeviceGetMemoryInfo", handle, ctypes.byref(sizes))

@@ -9,7 +9,7 @@ from k8sel.entrypoint.lean import dumps, loads
 from k8sel.entrypoint.record import record
 
 SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
-# Not handed over, or nothing behind it. Any other error (busy, broken) is a device that is here.
+# Not in this container, or no device behind the node. With any other error (busy, broken) the device is here.
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
 
@@ -22,7 +22,7 @@ class Tried:
 
 
 def tried(paths: list[str]) -> Tried:
-    """Which of them cannot be opened. In a child process: opening a broken device may never end."""
+    """Finds the nodes that cannot be opened. Uses a child process: to open a broken device may take forever."""
     from k8sel.entrypoint.discovery import forked
 
     if not paths:

@@ -1,6 +1,6 @@
-"""AMD GPUs: the kernel's KFD topology, of which those count whose render node is in this container.
+"""AMD GPUs: those in the kernel's KFD topology whose render node is in this container.
 
-HSA's numbers, and HIP's after them, are the order of the topology's nodes: ROCR-Runtime libhsakmt/src/topology.c.
+HSA and HIP number the GPUs in the order of the topology's nodes: ROCR-Runtime libhsakmt/src/topology.c.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime li
 
 
 def find(machine: Machine) -> Found:
-    """The GPUs in PCI order, each with HIP's number for it."""
+    """Finds the GPUs in PCI order, each with its HIP number."""
     if "kfd" not in names(machine.dev):
         return Found((), "KFD", notes=("/dev/kfd is not here",), named=False)
     tried = opened.tried(nodes(machine))
@@ -30,12 +30,12 @@ def find(machine: Machine) -> Found:
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Render nodes of AMD GPUs."""
+    """Lists the render nodes of AMD GPUs."""
     return [drm.path(machine, minor) for minor in _minors(machine)]
 
 
 def _minors(machine: Machine) -> dict[int, str]:
-    """Render minors in HSA's order, and each one's folder. ``gpu_id`` is 0 for a CPU, not readable for others' GPUs."""
+    """Maps render minors, in HSA's order, to folders. ``gpu_id`` is 0 for a CPU; that of others' GPUs is unreadable."""
     numbers = sorted(int(name) for name in names(machine.sys, _TOPOLOGY) if name.isdecimal())
     here, found = drm.minors(machine), {}
     for number in numbers:
@@ -47,12 +47,12 @@ def _minors(machine: Machine) -> dict[int, str]:
 
 
 def _memory(folder: str) -> int:
-    """Bytes of the node's own memory: the partitions of one GPU have their parts. 0: the kernel does not say."""
+    """Returns the bytes of the node's own memory: each partition of a GPU has its own. 0: not known."""
     banks = [os.path.join(folder, "mem_banks", name) for name in names(folder, "mem_banks")]
     return sum(_property(bank, "size_in_bytes") for bank in banks if _property(bank, "heap_type") in _OWN_MEMORY)
 
 
 def _property(folder: str, name: str) -> int:
-    """A number of the file ``properties``; 0 where it is not said, as for what a CPU does not have."""
+    """Reads a number from the file ``properties``; 0 if it is missing, as a GPU's properties are for a CPU."""
     pairs = (line.split() for line in read(folder, "properties").splitlines())
     return whole(next((pair[1] for pair in pairs if pair[:1] == [name] and len(pair) == 2), "")) or 0

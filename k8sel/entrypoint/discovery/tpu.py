@@ -1,7 +1,7 @@
 """Google TPUs: /dev/accel<N>, or a group of VFIO's for each chip, /dev/vfio/<N>: newer machines have those.
 
-As ray-project/ray python/ray/_private/accelerators/tpu.py finds them. Which chip is which is libtpu's: positions are
-taken to count the nodes.
+ray-project/ray python/ray/_private/accelerators/tpu.py finds them in the same way. libtpu numbers the chips itself;
+here positions count the nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _VENDOR = "0x1ae0"  # jax-ml/jax jax/_src/hardware_utils.py
 
 
 def find(machine: Machine) -> Found:
-    """The chips. They are not opened: one process alone can open a chip."""
+    """Finds the chips. Does not open them: only one process can open a chip."""
     chips = nodes(machine)
     devices = tuple(Device(_pci(machine, path)) for path in chips)
     how = "/dev/vfio" if chips and "/vfio/" in chips[0] else "/dev/accel<N>"
@@ -23,7 +23,7 @@ def find(machine: Machine) -> Found:
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Device nodes of chips; VFIO has groups of other vendors' devices, too."""
+    """Lists the device nodes of chips. VFIO also has groups of other vendors' devices."""
     plain = [os.path.join(machine.dev, f"accel{number}") for number in _numbers("accel", names(machine.dev))]
     groups = [os.path.join(machine.dev, "vfio", str(number)) for number in _numbers("", names(machine.dev, "vfio"))]
     return plain or [path for path in groups if _pci(machine, path)]
@@ -35,7 +35,7 @@ def _numbers(start: str, found: list[str]) -> list[int]:
 
 
 def _pci(machine: Machine, path: str) -> str:
-    """The address of the chip in a group of VFIO's; empty for others."""
+    """Returns the address of the chip in a VFIO group; empty if the group has no chip."""
     group = os.path.join(machine.sys, "kernel/iommu_groups", os.path.basename(path), "devices")
     for address in names(group):
         try:

@@ -1,8 +1,8 @@
 """Intel GPUs: render nodes whose device /sys says is Intel's, in PCI order, by i915 and xe.
 
-A card may be made of tiles, and ZE_FLAT_DEVICE_HIERARCHY decides which of the two the driver counts. Where nothing sets
+A card may have tiles, and ZE_FLAT_DEVICE_HIERARCHY decides whether the driver counts cards or tiles. If nothing sets
 it, its default depends on the driver's version and the card: intel/compute-runtime shared/source/execution_environment/
-execution_environment.cpp, and oneapi-src/level-zero-spec scripts/core/PROG.rst. So it is always written.
+execution_environment.cpp, and oneapi-src/level-zero-spec scripts/core/PROG.rst. So the entrypoint always writes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DIGITS = 20  # of a 64-bit number
 
 
 def find(machine: Machine) -> Found:
-    """The GPUs, or their tiles, by PCI address, as the driver counts with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
+    """Finds the GPUs, or their tiles, by PCI address: the driver's order with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
     if "dxg" in names(machine.dev) and not drm.minors(machine):
         return Found()  # WSL: one node for all, and no /sys
     tried = opened.tried(nodes(machine))
@@ -31,7 +31,7 @@ def find(machine: Machine) -> Found:
 
 
 def _devices(machine: Machine, minor: int, mode: str) -> list[Device]:
-    """A card: one device, or one for each of its tiles."""
+    """Returns a card as one device, or as one device for each of its tiles."""
     pci, tiles = drm.pci(machine, minor), _memory_of_tiles(machine, minor)
     if mode == _CARDS or len(tiles) < 2:
         return [Device(pci, memory=sum(tiles))]
@@ -39,7 +39,7 @@ def _devices(machine: Machine, minor: int, mode: str) -> list[Device]:
 
 
 def _memory_of_tiles(machine: Machine, minor: int) -> list[int]:
-    """Bytes of each tile of a card, 0 for one that does not say; none where the kernel does not say its tiles.
+    """Returns the bytes of each tile of a card, 0 if unknown; nothing if the kernel does not list the tiles.
 
     xe has tile<N>/physical_vram_size_bytes (Linux, drivers/gpu/drm/xe/xe_tile_sysfs.c); Intel's own i915, for cards of
     tiles, gt/gt<N>/addr_range, and for all with memory lmem_total_bytes (intel/intel-device-plugins-for-kubernetes,
@@ -57,7 +57,7 @@ def _memory_of_tiles(machine: Machine, minor: int) -> list[int]:
 
 
 def _numbered(machine: Machine, minor: int, *path: str) -> list[str]:
-    """The names in a folder of the device that are the last word of ``path`` and a number, in the numbers' order."""
+    """Lists a folder's names that are the last word of ``path`` and a number, in the numbers' order."""
     *folder, start = path
     found = drm.inside(machine, minor, *folder)
     numbers = [name[len(start) :] for name in found if name.startswith(start)]
@@ -65,7 +65,7 @@ def _numbered(machine: Machine, minor: int, *path: str) -> list[str]:
 
 
 def _size(text: str) -> int:
-    """Decimal from xe, hexadecimal from i915; 0 for anything else."""
+    """Reads a size: decimal from xe, hexadecimal from i915; 0 for any other text."""
     try:
         return max(int(text, 0), 0) if len(text) <= _DIGITS else 0
     except ValueError:
@@ -90,7 +90,7 @@ def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
 
 
 def _doubts(machine: Machine, minors: list[int]) -> list[str]:
-    """Notes what /sys does not tell about these GPUs, and about other render nodes."""
+    """Notes the facts that /sys does not show about these GPUs, and render nodes of other devices."""
     silent = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
     kinds = sorted({drm.sysfs(machine, minor, "device") for minor in minors})
     return [
@@ -100,7 +100,7 @@ def _doubts(machine: Machine, minors: list[int]) -> list[str]:
 
 
 def nodes(machine: Machine) -> list[str]:
-    """Render nodes of Intel GPUs."""
+    """Lists the render nodes of Intel GPUs."""
     return [drm.path(machine, minor) for minor in _minors(machine)]
 
 

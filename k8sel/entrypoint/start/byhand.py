@@ -1,4 +1,4 @@
-"""An expectation by hand, without a job file: the variables K8SEL_ACCELERATOR, K8SEL_COUNT, K8SEL_DEVICES and so on."""
+"""Makes an expectation without a job file, from the variables K8SEL_ACCELERATOR, K8SEL_COUNT, K8SEL_DEVICES, ..."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
 
 
 def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
-    """The expectation that the plain variables say; a launcher in ``command`` has one process a device."""
+    """Makes the expectation from the plain variables; a launcher in ``command`` starts one process per device."""
     accelerator = environ.get("K8SEL_ACCELERATOR", "")
     if not accelerator:
         raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
@@ -50,7 +50,7 @@ def _behind_rank(command: list[str]) -> int:
 
 
 def _slips(environ: dict[str, str]) -> None:
-    """Raises Stop for a name that is almost one of ours, like K8SEL_DEVICE: what it asks for, nobody would check."""
+    """Raises Stop for a name close to one of ours, such as K8SEL_DEVICE, which nothing would read."""
     for ours in (*PLAIN, CHECK):
         for name in sorted(environ):
             near = name.startswith(ours) or (ours.startswith(name) and len(name) > len("K8SEL_"))
@@ -59,12 +59,12 @@ def _slips(environ: dict[str, str]) -> None:
 
 
 def check(environ: dict[str, str]) -> str:
-    """The level of the check, from K8SEL_CHECK."""
+    """Returns the level of the check, from K8SEL_CHECK."""
     return _field(environ, "K8SEL_CHECK", _one_of("enforce", "warn", "off")) or "enforce"
 
 
 def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T | None:
-    """One variable's value, None when it is not set. Raises Stop, naming the variable, when it cannot be read."""
+    """Reads one variable; None if it is not set. Raises Stop with the variable's name if the value is wrong."""
     if name not in environ:
         return None
     try:
@@ -87,7 +87,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _bytes(text: str) -> int | None:
-    """None for nothing, as of an image's empty variable."""
+    """Reads a size; None for an empty text, such as an empty variable of an image."""
     from k8sel.entrypoint import quantity
 
     return quantity.parse(text.strip()) if text.strip() else None

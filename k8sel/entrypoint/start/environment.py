@@ -1,8 +1,8 @@
 """The container's own environment, for processes that came over ssh.
 
-sshd starts what it is asked for from a clean environment, so what an image's ENV says (where a library looks for its
-parts, say) would be missing there, and there alone. A node's sshd is started with its own environment in a file, and
-names that file to each session (``k8sel.planning.mpi``).
+sshd starts processes with a clean environment, so the variables of an image's ENV would be missing (the folders of a
+library, for example). So a node writes its environment to a file before it starts sshd, and sshd gives each session
+the name of that file (``k8sel.planning.mpi``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")  # what a shell says of itself
 
 
 def under(environ: dict[str, str]) -> dict[str, str]:
-    """``environ`` over the container's own: mpirun and ssh have the last word."""
+    """Adds the container's own variables to ``environ``; values from mpirun and ssh override them."""
     if ENVIRON not in environ:
         return environ
     session = {name: value for name, value in environ.items() if name != ENVIRON}
@@ -24,18 +24,18 @@ def under(environ: dict[str, str]) -> dict[str, str]:
 
 
 def _left_out(name: str) -> bool:
-    """Tells whether a variable is left out: a shell's own, or k8sel's, which come with mpirun's command alone."""
+    """Tells whether to leave a variable out: a shell's own, or k8sel's, which only mpirun's command may set."""
     return name in SHELLS or name.startswith("K8SEL_")
 
 
 def entries(text: bytes) -> list[tuple[str, str]]:
-    """Variables as the kernel writes them: ``NAME=value``, and a zero byte behind each."""
+    """Formats variables as the kernel does: ``NAME=value``, with a zero byte after each."""
     pairs = [entry.partition(b"=") for entry in text.split(b"\0")]
     return [(os.fsdecode(name), os.fsdecode(value)) for name, equals, value in pairs if name and equals]
 
 
 def _read(path: str) -> bytes:
-    """Reads the file; empty where there is none, or where another user owns it."""
+    """Reads the file; empty if there is none, or if another user owns it."""
     try:
         with open(path, "rb") as file:
             return file.read() if os.fstat(file.fileno()).st_uid == os.geteuid() else b""

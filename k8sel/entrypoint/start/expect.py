@@ -1,4 +1,4 @@
-"""Where the expectation comes from: ``K8SEL_EXPECT``, or by hand the plain variables that say the same."""
+"""Reads the expectation from ``K8SEL_EXPECT``, or from the plain variables that a user writes by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from k8sel.entrypoint.report import Stop
 
 
 def read(environ: dict[str, str], command: list[str]) -> Expectation:
-    """The expectation in ``environ``. Raises Stop when there is none, two, or one that cannot be read."""
+    """Reads the expectation in ``environ``. Raises Stop if there is none, if there are two, or if it is wrong."""
     plain = [name for name in PLAIN if environ.get(name)]
     if protocol.VARIABLE in environ:
         if plain:
@@ -23,14 +23,14 @@ def read(environ: dict[str, str], command: list[str]) -> Expectation:
 
 
 def handed_on(expectation: Expectation, environ: dict[str, str]) -> dict[str, str]:
-    """``environ`` in which the job's own expectation says the same: ranks on other nodes get no other variable."""
+    """Writes the changed check into K8SEL_EXPECT in ``environ``: ranks on other nodes get only that variable."""
     if protocol.VARIABLE not in environ or not environ.get(CHECK):
         return environ
     return {**environ, protocol.VARIABLE: expectation.to_json()}
 
 
 def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectation:
-    """Applies K8SEL_CHECK, which changes the check for this start alone, and prints that it did."""
+    """Applies K8SEL_CHECK, which changes the check for this start only, and prints a line about it."""
     if not environ.get(CHECK):
         return expectation
     from k8sel.entrypoint import report

@@ -1,7 +1,7 @@
-"""MPI's gate: one check on each node by mpirun, and only when all agree the real mpirun.
+"""MPI's gate: mpirun checks each node once; the real mpirun starts only if all nodes pass.
 
-Before a rank exists, because hydra leaves the other ranks alive when one dies before MPI_Init: a check inside the ranks
-alone would hang. So a node's check always ends with 0, and what it found is in its one line.
+The check runs before any rank exists. hydra keeps the other ranks alive when one dies before MPI_Init, so a job that
+only checks inside its ranks would hang. A node's check always ends with 0 and prints its result as one line.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from typing import Any, Iterable
 
 _SHOWN = 8  # nodes listed in a message
-SECONDS = 300.0  # for one attempt: sshd on a large job's last node may be slow to come up
+SECONDS = 300.0  # for one attempt: in a large job, sshd on the last node may start late
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
 _PAUSES = (2.0, 6.0)
 _NOT_STARTED = (126, 127)  # as env and shells say that a program is not there
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
-    """Mode ``check``: this node's report. A Stop is a problem of the report like any other."""
+    """Mode ``check``: returns this node's report. A Stop becomes a problem in the report."""
     try:
         case = look(expectation, machine, environ)
     except Stop as stop:
@@ -48,12 +48,12 @@ def check_here(expectation: Expectation, machine: Machine, environ: dict[str, st
 
 
 def failed(environ: dict[str, str], problems: list[str]) -> dict[str, Any]:
-    """The report of a node that could not even look."""
+    """Returns the report of a node that could not look for devices."""
     return {"node": node_name(environ), "ok": False, "problems": problems}
 
 
 def wait_for_all(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
-    """Mode ``gate``: returns when every node has what the job expects. Raises Stop otherwise."""
+    """Mode ``gate``: returns if every node has the devices that the job expects. Raises Stop otherwise."""
     _settle_here(expectation, environ, command)
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
@@ -65,7 +65,7 @@ def wait_for_all(expectation: Expectation, environ: dict[str, str], command: lis
 
 
 def _settle_here(expectation: Expectation, environ: dict[str, str], command: list[str]) -> None:
-    """Checks MPI and the ranks' program in the launcher's own image, which is the nodes' too."""
+    """Checks MPI and the ranks' program in the launcher's image, which is also the image of the nodes."""
     program = libraries.of_ranks(expectation, command, environ) if expectation.backend else None
     finding = survey(Case(expectation, environ, program=program, command=command), "gate")
     for note in finding.notes:
@@ -74,7 +74,7 @@ def _settle_here(expectation: Expectation, environ: dict[str, str], command: lis
 
 
 def _found(each: dict[str, Any]) -> str:
-    """One node's answer, as a line."""
+    """Formats one node's report as a line."""
     devices = "; ".join(", ".join(part for part in device if part) or "unknown" for device in each.get("devices", ()))
     names = ", ".join(name for name in each.get("names", ()) if name)
     what = " ".join(part for part in (names, f"[{devices}]" if devices else "no device") if part)
@@ -84,7 +84,7 @@ def _found(each: dict[str, Any]) -> str:
 
 
 def _problems(reports: list[dict[str, Any]]) -> list[str]:
-    """Each problem once, with all its nodes: a hundred equal lines would hide the one that differs."""
+    """Returns each problem once, with all its nodes: a hundred equal lines would hide the one that differs."""
     nodes: dict[str, list[str]] = {}
     for each in reports:
         for problem in each["problems"] or ([] if each.get("ok") else ["not ok, and it does not say why"]):
@@ -101,7 +101,7 @@ def _all(names: Iterable[str]) -> str:
 
 
 def _missing(reports: list[dict[str, Any]], expectation: Expectation) -> list[str]:
-    """Nodes that gave no report, by name where mpirun's hostfile says their names."""
+    """Returns the nodes without a report, by name if mpirun's hostfile lists their names."""
     answered = sorted({each["node"] for each in reports}, key=_natural)
     if len(answered) >= expectation.nodes:
         return []
@@ -115,19 +115,19 @@ def _some(names: list[str]) -> str:
 
 
 def _natural(name: str) -> tuple[str, int, str]:
-    """The key by which names are sorted: ``worker-10`` comes after ``worker-9``."""
+    """Returns the sort key of a name: ``worker-10`` comes after ``worker-9``."""
     head = name.rstrip("0123456789")
     return head, len(name), name
 
 
 def _hosts(expectation: Expectation) -> list[str]:
-    """Host names in MPI's hostfile: ``pod.job.namespace.svc slots=2``, or hydra's ``pod.job.namespace.svc:2``."""
+    """Reads the host names of a hostfile: ``pod.job.namespace.svc slots=2``, hydra's ``pod.job.namespace.svc:2``."""
     lines = read(expectation.hostfile).splitlines() if expectation.hostfile else []
     return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]
 
 
 def _gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
-    """The nodes' reports. Raises Stop, status 1, when the probe failed and no node answered."""
+    """Collects the nodes' reports. Raises Stop, status 1, if the probe failed and no node answered."""
     with child.Signals():
         return _gathered(list(expectation.probe), environ)
 
@@ -150,7 +150,7 @@ def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any
 
 
 def parse(output: str) -> list[dict[str, Any]]:
-    """Reports in a command's output, wherever in their line they start, and whatever else stands beside them.
+    """Finds the reports in a command's output, at any place of a line and beside any other text.
 
     Some MPIs tag each line with its rank, and the lines of two nodes may have become one.
     """
@@ -160,7 +160,7 @@ def parse(output: str) -> list[dict[str, Any]]:
         try:
             found, _ = decoder.raw_decode(text.lstrip())
         except (ValueError, RecursionError):
-            continue  # torn: its node counts as missing
+            continue  # an incomplete report: its node counts as missing
         if _is_report(found):
             reports.append(found)
     return reports

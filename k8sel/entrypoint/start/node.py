@@ -1,4 +1,4 @@
-"""The modes ``node`` and ``rank``: check the node, then make the command's environment."""
+"""The modes ``node`` and ``rank``: they check the node, then make the command's environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start_node(
     case = replace(look(expectation, machine, environ), program=theirs, share=share)
     finding = survey(case, "node")
     settle(case, finding)
-    # mpirun hands its environment on, and each rank counts what it is then bound to.
+    # mpirun passes its environment on, and each rank counts the cores that it is bound to.
     threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
     environ = {**environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
     each = masks.processes(case.row, case.found, case.hidden, expectation)
@@ -40,7 +40,7 @@ def start_node(
 def start_rank(
     expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
 ) -> dict[str, str]:
-    """Mode ``rank``: the environment for one process, with torch's names for its rank, and its own mask."""
+    """Mode ``rank``: the environment of one process, with torch's variables for its rank, and its own mask."""
     from k8sel.entrypoint import tables
     from k8sel.entrypoint.start import ranks
 
@@ -63,7 +63,7 @@ def start_rank(
 
 
 def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], bound: bool) -> Share:
-    """The share of the node's cores that each process gets; not counted where the number of threads is given."""
+    """Returns each process's share of the node's cores. Does not count them if the number of threads is given."""
     workers, given = cpus.workers(environ), expectation.threads_per_process
     if given or environ.get("OMP_NUM_THREADS"):
         return Share(given or 1, None, workers)
@@ -71,17 +71,17 @@ def _share(expectation: Expectation, machine: Machine, environ: dict[str, str], 
 
 
 def _own() -> Iterable[int]:
-    """CPUs that this process may run on."""
+    """Returns the CPUs that this process may run on."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 def _bound(machine: Machine, rank: dict[str, str], share: Share) -> dict[str, str]:
-    """Where oneCCL's workers compute, unless the user says it."""
+    """Returns the variable that binds oneCCL's workers, unless the user has set it."""
     local, processes = int(rank["LOCAL_RANK"]), int(rank["LOCAL_WORLD_SIZE"])
     places = cpus.for_workers(machine, _own(), share.workers, local, processes)
     return {cpus.AFFINITY: places} if places else {}
 
 
 def _omp(environ: dict[str, str], share: Share) -> dict[str, str]:
-    """The user's own number stays."""
+    """Returns OMP_NUM_THREADS: the user's number, else the threads of the share."""
     return {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(share.threads)}

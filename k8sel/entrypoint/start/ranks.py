@@ -1,4 +1,4 @@
-"""Which process of the job this is, from the variables of whichever launcher started it. Pure."""
+"""Finds the rank of this process, from the variables of the launcher that started it. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE of this process. Raises Stop when no launcher says them.
+    """Returns this process's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE. Raises Stop if no launcher set them.
 
-    MPI's come before plain ones: mpirun may have carried the launcher pod's own RANK here.
+    MPI's variables come before plain ones: mpirun may have passed on the launcher pod's own RANK.
     """
     for theirs in _tables(environ, flavours):
         found = {ours: environ[name] for ours, name in theirs.items() if whole(environ.get(name, "")) is not None}

@@ -1,6 +1,6 @@
-"""The script that Intel's bindings and MPI bring for the variables that they need, sourced as a shell user would.
+"""Sources the script that sets the variables of Intel's bindings or MPI, as a user of a shell does.
 
-It is found in the container, and only its path reaches the shell, as an argument. What it exports is gone on with.
+It is found in the container, and the shell gets only its path, as an argument. The command gets its exported variables.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from k8sel.entrypoint.start import environment
 if TYPE_CHECKING:
     from typing import Iterator
 
-# Not sh: the bindings' script says `source` (uxlfoundation/oneCCL cmake/setvars.sh.in). Arguments of ours it would take
-# for its own, and what it prints is not what we read.
+# bash, not sh: the bindings' script uses `source` (uxlfoundation/oneCCL cmake/setvars.sh.in). The script must not see
+# our arguments, which it would take for its own. Its output must not mix with ours.
 _SOURCE = 'k8sel_script=$1; shift; . "$k8sel_script" >&2 || exit; exec env -0'
 _IN_PACKAGE = "env/setvars.sh"  # of the bindings: intel/torch-ccl README.md
 SECONDS = 60.0
@@ -30,7 +30,7 @@ SECONDS = 60.0
 def sourced(
     expectation: Expectation, here: Machine, mode: str, command: list[str], environ: dict[str, str]
 ) -> dict[str, str]:
-    """``environ`` with what the backend's script, or else the MPI's, sets. Raises Stop where it does not work."""
+    """Adds the variables of the backend's script, or else of the MPI's, to ``environ``. Raises Stop if it fails."""
     script = _script(expectation, here, command, environ)
     if not script:
         return environ
@@ -47,12 +47,12 @@ def sourced(
 
 
 def _script(expectation: Expectation, here: Machine, command: list[str], environ: dict[str, str]) -> str:
-    """The backend's own, or else its MPI's; empty where none is here, or it was sourced already."""
+    """Returns the backend's script, or else the MPI's; empty if there is none, or if it was sourced already."""
     row, mpi = tables.backends().get(expectation.backend), tables.mpi().get(expectation.mpi)
     package = _package(row["modules"], expectation, command, environ) if row else ""
     if package:
         return "" if _is_searched(os.path.realpath(package), environ) else os.path.join(package, _IN_PACKAGE)
-    # hydra hands I_MPI_ROOT on to the ranks whatever it is told, and LD_LIBRARY_PATH not.
+    # hydra always passes I_MPI_ROOT on to the ranks, but not LD_LIBRARY_PATH.
     if not mpi or _is_searched(environ.get("I_MPI_ROOT", ""), environ):
         return ""
     paths = (here.root + path for path in mpi["setvars"])
@@ -60,7 +60,7 @@ def _script(expectation: Expectation, here: Machine, command: list[str], environ
 
 
 def _package(modules: list[str], expectation: Expectation, command: list[str], environ: dict[str, str]) -> str:
-    """The bindings' folder that has a script."""
+    """Returns the folder of the bindings that has a script."""
     for program in _pythons(expectation, command, environ) if modules else ():
         for path in (libraries.package(program.folders, module) for module in modules):
             if path and os.path.isfile(os.path.join(path, _IN_PACKAGE)):
@@ -69,20 +69,20 @@ def _package(modules: list[str], expectation: Expectation, command: list[str], e
 
 
 def _pythons(expectation: Expectation, command: list[str], environ: dict[str, str]) -> Iterator[Libraries]:
-    """The libraries of the command's program, and of the Pythons that a shell would start."""
+    """Returns the libraries of the command's program, and of the Pythons that a shell would start."""
     ranks = libraries.of_ranks(expectation, command, environ)
     yield from [ranks] if ranks else []
     yield from (libraries.of(words, environ) for words in (command, ["python"], ["python3"]))
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:
-    """Tells whether the loader already looks for libraries below ``root``, which both scripts arrange."""
+    """Tells whether the loader already searches a folder below ``root``, as it does after both scripts."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(":")
     return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
 
 
 def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
-    """The environment behind the script."""
+    """Returns the environment after the script."""
     from k8sel.entrypoint import child
 
     bash = on_path(["bash"], environ) or on_path(["/bin/bash"], environ)

@@ -51,7 +51,7 @@ def write(
 
 
 def _threads(environ: dict[str, str], case: Case) -> str:
-    """``; OMP_NUM_THREADS=23 on 24 cores, 1 for oneCCL``: the cores of a process that computes on them."""
+    """Returns ``; OMP_NUM_THREADS=23 on 24 cores, 1 for oneCCL``; the cores only where the CPUs compute."""
     if "OMP_NUM_THREADS" not in environ:  # the ranks will say theirs
         return ""
     threads = f"; OMP_NUM_THREADS={environ['OMP_NUM_THREADS']}"
@@ -62,7 +62,7 @@ def _threads(environ: dict[str, str], case: Case) -> str:
 
 
 def _gets(process: Process, case: Case) -> str:
-    """``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
+    """Returns a text such as ``cuda device 2 of 3, GPU-..., 0000:3b:00.0 (NVML)``."""
     if case.hidden:
         return f"the machine's own {case.row.name} device" if case.found.devices else "no device"
     if not process.own:
@@ -77,7 +77,7 @@ def _one(position: int, of: str, device: Device) -> str:
 
 
 def _device(position: int, case: Case) -> Device:
-    """The device at a position, as far as it is known: the numbers of order ``fastest`` are the driver's alone."""
+    """Returns the device at a position; an empty one for order ``fastest``, whose numbers only the driver knows."""
     if case.expectation.order != "pci" or position >= len(case.found.devices):
         return Device()
     return case.found.devices[position]
