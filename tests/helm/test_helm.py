@@ -57,3 +57,9 @@ def test_a_release_name_that_is_no_jobs_name_is_refused(helm: Path) -> None:
 
     assert done.returncode != 0
     assert 'metadata.name: invalid: "1.a"' in done.stderr
+
+
+def test_the_pod_of_helm_test_runs_once(helm: Path) -> None:
+    done = run(helm, "template", "release", CHART, "-f", JOB, "--show-only", "templates/tests/check.yaml")
+
+    assert yaml.safe_load(done.stdout)["spec"]["restartPolicy"] == "Never"

@@ -69,6 +69,7 @@ template:
 {{- $plan := .plan -}}
 {{- $spec := $plan.spec -}}
 {{- $pod := dict "enableServiceLinks" false "terminationGracePeriodSeconds" $plan.facts.pod.graceSeconds -}}
+{{- include "k8sel.lay" (list $pod (default dict .pod)) -}}
 {{- if not $spec.serviceAccountName }}{{ $_ := set $pod "automountServiceAccountToken" false }}{{ end -}}
 {{- if $spec.hostNetwork -}}
 {{- include "k8sel.lay" (list $pod (dict "hostNetwork" true "dnsPolicy" "ClusterFirstWithHostNet")) -}}
