@@ -81,9 +81,8 @@ def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platfor
         order=spec.accelerator.order,
         product=held.product,
         memory=held.memory,
-        shared_memory=whole(spec.shared_memory)
-        if platform.in_container
-        else None,  # without a container, /dev/shm is the machine's own
+        # Without a container, /dev/shm is the machine's own.
+        shared_memory=whole(spec.shared_memory) if platform.in_container else None,
         isolation=spec.accelerator.isolation,
         launcher=spec.launcher,
         mpi=spec.mpi.implementation if LAUNCHERS[spec.launcher].uses_mpi else "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.errors import Problem
-from k8sel.facts.backends import BACKENDS, VARIABLES, uses_oneccl
+from k8sel.facts.backends import BACKENDS, uses_oneccl
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.complete import CompleteJob
@@ -17,7 +17,6 @@ from k8sel.wording import did_you_mean, invalid, not_supported
 
 HERE = ("spec", "backend")
 CCL = ("spec", "ccl")
-_TRANSPORT = VARIABLES["transport"]
 
 
 def known_backend(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
