@@ -173,8 +173,8 @@ def _hidden() -> dict[str, Any]:
     rows = accelerators.ROWS.values()
     return {
         "all": _entries(accelerators.hide_env()),
-        "exposure": _entries({name: value for row in rows for name, value in row.exposure_hide.items()}),
-        "mask": _entries({name: value for row in rows for name, value in row.mask_hide.items()}),
+        "exposure": _entries(masks.hidden(row.exposure_hide for row in rows)),
+        "mask": _entries(masks.hidden(row.mask_hide for row in rows)),
     }
 
 

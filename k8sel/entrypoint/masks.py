@@ -7,6 +7,8 @@ from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 if TYPE_CHECKING:
+    from typing import Iterable, Mapping, Sequence
+
     from k8sel.entrypoint.protocol import Expectation
 
 
@@ -53,6 +55,21 @@ def _hidden_or_masked(
     return {**found.counting, **variables(row, order, positions, found.devices)}
 
 
+def needed(devices: Sequence[int]) -> int:
+    """The number of devices that a node needs so that each of these positions has one."""
+    return max(devices, default=-1) + 1
+
+
+def default_count(row: Row | None) -> int:
+    """The number of devices where the user names none: one, except for a type that has no devices."""
+    return 0 if row and row.inContainer and row.maskEnv is None else 1
+
+
+def uses_devices(row: Row, devices: Sequence[int]) -> bool:
+    """Tells whether the job's processes get devices by a mask."""
+    return row.maskEnv is not None and bool(devices)
+
+
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
     """The positions in a local rank's mask: all, or with isolation ``process`` its own consecutive part."""
     if isolation != "process":
@@ -72,6 +89,16 @@ def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: st
     if isolation == "process" or processes == 1:
         return share(devices, processes, local_rank, isolation)
     return devices[local_rank : local_rank + 1]
+
+
+def unequal(devices: Sequence[int], processes: int, isolation: str) -> bool:
+    """Tells whether the processes would get shares of different sizes."""
+    return isolation == "process" and len(devices) % processes != 0
+
+
+def unordered(row: Row, shares: list[tuple[int, ...]]) -> bool:
+    """Tells whether a process wants an order that its mask cannot have, because the mask is a set."""
+    return not row.maskOrdered and any(list(seen) != sorted(seen) for seen in shares)
 
 
 def variables(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Device, ...]) -> dict[str, str]:
@@ -131,7 +158,7 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
     """Names devices that a process cannot use together, and devices that no mask can name."""
     result = []
     for positions in dict.fromkeys(shares):
-        if positions and max(positions) < len(found.devices):
+        if positions and needed(positions) <= len(found.devices):
             why = _uncounted(order, found) or _apart(row, positions, found) or _nameless(row, order, positions, found)
             result += [f"devices [{', '.join(map(str, positions))}] {why}"] if why else []
     return result
@@ -165,6 +192,6 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
     return f"cannot be named in {row.maskEnv}: {found.how} does not say what stands for them there{because(found)}"
 
 
-def hidden(rows: dict[str, Row]) -> dict[str, str]:
-    """The variables that hide the devices of every vendor that has such a variable."""
-    return {name: value for row in rows.values() for name, value in row.maskHide.items()}
+def hidden(hides: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Joins each vendor's variables that hide its devices."""
+    return {name: value for each in hides for name, value in each.items()}

@@ -22,6 +22,7 @@ class Row:
     """One accelerator: its name and those fields of its row in ``accelerators.json`` that are used at run time."""
 
     name: str
+    inContainer: bool  # can be given to a container
     exposureEnv: str | None  # the variable that decides which device nodes enter a container
     ownedEnv: list[str]  # every variable that hides, orders or picks devices of this vendor
     discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and further arguments
@@ -34,6 +35,21 @@ class Row:
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 
+@record(frozen=True)
+class Launcher:
+    """The facts about a launcher that matter at run time. ``k8sel.facts.launchers`` has the others."""
+
+    uses_mpi: bool = False
+    starts_one: bool = False  # one process on each node
+
+
+LAUNCHERS = {
+    "torchrun": Launcher(),
+    "accelerate": Launcher(),
+    "deepspeed": Launcher(),
+    "mpirun": Launcher(uses_mpi=True),
+    "python": Launcher(starts_one=True),
+}
 FIELDS = tuple(Row.__annotations__)[1:]
 
 
@@ -41,6 +57,11 @@ def accelerators() -> dict[str, Row]:
     """Returns every row of the table, by name."""
     rows = _table("accelerators.json")
     return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
+
+
+def launcher(name: str) -> Launcher:
+    """Returns the launcher's row; for an unknown launcher, the row of one that only starts processes."""
+    return LAUNCHERS.get(name) or Launcher()
 
 
 def mpi() -> dict[str, dict[str, Any]]:

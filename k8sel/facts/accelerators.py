@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from k8sel.entrypoint import masks, tables
+
 TABLE = Path(__file__).parent / "accelerators.json"
 
 
@@ -42,6 +44,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     order_env: dict[str, dict[str, str]]  # order -> the variables that number devices in this order
     note: str
     source: dict[str, str]  # field -> the source of its fact
+
+    @property
+    def at_start(self) -> tables.Row:
+        """The fields that the entrypoint reads, as it reads them."""
+        fields = dict(zip(self.__struct_encode_fields__, msgspec.structs.astuple(self), strict=True))
+        return tables.Row(self.name, *(fields[field] for field in tables.FIELDS))
 
     @property
     def is_device(self) -> bool:
@@ -87,7 +95,4 @@ def owned_env() -> Mapping[str, str]:
 
 def hide_env() -> Mapping[str, str]:
     """The variables that hide the devices of all rows."""
-    hidden: dict[str, str] = {}
-    for row in ROWS.values():
-        hidden |= row.exposure_hide | row.mask_hide
-    return hidden
+    return masks.hidden(row.exposure_hide | row.mask_hide for row in ROWS.values())

@@ -6,6 +6,9 @@ from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+from k8sel.entrypoint import tables
 
 MPI_TABLE = Path(__file__).parent / "mpi.json"
 
@@ -16,7 +19,7 @@ class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
     title: str  # what it does, for people
     targets: tuple[str, ...]  # the targets that can run it; the first is the default
     per_device: bool  # starts one process for each device by default
-    uses_mpi: bool = False
+    uses_mpi: bool = False  # with starts_one in the entrypoint's table
     restarts: bool = True  # starts failed processes again
     starts_one: bool = False  # one process on each node
     program: str | None = "torchrun"  # starts a node's processes; None: the command starts alone
@@ -41,7 +44,7 @@ _BY_TORCHRUN = (
 )
 
 
-LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
+_ROWS = MappingProxyType(
     {
         "torchrun": Launcher(
             title="starts one process for each device, and gives each its LOCAL_RANK and RANK",
@@ -74,7 +77,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
             title="starts one process for each device, over ssh: the image needs an MPI and sshd",
             targets=("MPIJob",),
             per_device=True,
-            uses_mpi=True,
             restarts=False,
             program="mpirun",
             program_without_devices="mpirun",
@@ -84,7 +86,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
             targets=("PyTorchJob",),
             per_device=False,
             restarts=False,
-            starts_one=True,
             program=None,
             program_without_devices=None,
             ccl=_ALONE,
@@ -93,7 +94,12 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
 )
 
 
-class Mpi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
+    {name: replace(row, **vars(tables.LAUNCHERS[name])) for name, row in _ROWS.items()}
+)
+
+
+class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """The options and variables of one MPI's mpirun."""
 
     program: str

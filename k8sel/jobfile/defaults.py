@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from k8sel.entrypoint import masks
 from k8sel.facts import backends
 from k8sel.facts.accelerators import ROWS
 from k8sel.facts.launchers import LAUNCHERS
@@ -93,11 +94,11 @@ def _accelerator(accelerator: Accelerator) -> CompleteAccelerator:
 
 def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:
     count, devices = accelerator.count, accelerator.devices
+    if devices is not None:
+        return _given(count, masks.needed(devices)), devices
     row = ROWS.get(accelerator.type)
-    if devices is None:
-        count = _given(count, 1 if row is None or row.is_device or not row.in_container else 0)
-        return count, tuple(range(count))
-    return _given(count, max(devices, default=-1) + 1), devices
+    count = _given(count, masks.default_count(row.at_start if row else None))
+    return count, tuple(range(count))
 
 
 def _by_parts(spec: Spec, accelerator: CompleteAccelerator) -> bool:

@@ -18,7 +18,8 @@ Rule = Callable[[CompleteSpec, Devices], Iterator[Problem]]
 
 def warnings(spec: CompleteSpec, devices: Devices, platform: Platform) -> tuple[Problem, ...]:
     """Returns all warnings for a defaulted ``spec``."""
-    rules = RULES + PLATFORM_RULES.get(platform.name, ())
+    in_container = CONTAINER_RULES if platform.in_container else ()
+    rules = RULES + in_container + (() if platform.knows_machine else CLUSTER_RULES)
     return tuple(problem for rule in rules for problem in rule(spec, devices))
 
 
@@ -96,7 +97,7 @@ def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
 
     Only the entrypoint reads them in each rank's own container.
     """
-    alone = spec.launcher == "mpirun" and spec.entrypoint.mode == "none"
+    alone = LAUNCHERS[spec.launcher].uses_mpi and spec.entrypoint.mode == "none"
     for number, variable in enumerate(spec.env if alone else ()):
         if variable.value_from is not UNSET and of_its_pod(variable):
             yield _warning(
@@ -129,11 +130,5 @@ def _listed(numbers: list[int]) -> str:
 
 
 RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)
-CLUSTER_RULES: tuple[Rule, ...] = (
-    _shared_memory,
-    _cpu_number,
-    _uncounted,
-    _launchers_value,
-    _retries,
-)
-PLATFORM_RULES = {"kubernetes": CLUSTER_RULES, "docker": (_shared_memory,)}
+CONTAINER_RULES: tuple[Rule, ...] = (_shared_memory,)
+CLUSTER_RULES: tuple[Rule, ...] = (_cpu_number, _uncounted, _launchers_value, _retries)

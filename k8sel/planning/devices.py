@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from k8sel.entrypoint import masks
-from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.facts import accelerators
 from k8sel.facts.accelerators import Row
 from k8sel.facts.platforms import Platform
@@ -19,7 +18,7 @@ from k8sel.planning.plan import Devices, Fragment, Rank
 def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
     """Returns one node's devices for a defaulted ``accelerator`` on ``platform``."""
     row = accelerators.by_name(accelerator.type)
-    if not row.is_device or not accelerator.devices:
+    if not masks.uses_devices(row.at_start, accelerator.devices):
         return _none(row)
     if not platform.in_container:
         return _some(accelerator, row, positions=accelerator.devices)
@@ -30,10 +29,15 @@ def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
 
 def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
     """Returns the processes of the node whose first rank is ``first``."""
-    shares = [masks.share(devices.positions, processes, local, isolation) for local in range(processes)]
+    positions = devices.positions
     return tuple(
-        Rank(rank=first + local, local_rank=local, devices=seen, device=_driven(seen, local, isolation))
-        for local, seen in enumerate(shares)
+        Rank(
+            rank=first + local,
+            local_rank=local,
+            devices=masks.share(positions, processes, local, isolation),
+            device=next(iter(masks.own(positions, processes, local, isolation)), None),
+        )
+        for local in range(processes)
     )
 
 
@@ -44,17 +48,15 @@ def exactly(devices: Devices, platform: Platform) -> int | None:
 
 def _none(row: Row) -> Devices:
     rows = accelerators.ROWS.values()
-    exposure = {name: value for each in rows for name, value in each.exposure_hide.items()}
-    mask = {name: value for each in rows for name, value in each.mask_hide.items()}
     return Devices(
         type=row.name,
         resource_name=None,
         count=0,
         exposed=(),
-        exposure_env=exposure,
+        exposure_env=masks.hidden(each.exposure_hide for each in rows),
         hide_env=accelerators.hide_env(),
         positions=(),
-        mask_env=mask,
+        mask_env=masks.hidden(each.mask_hide for each in rows),
         product=(),
         product_label=None,
         memory=None,
@@ -92,7 +94,7 @@ def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, .
         exposure_env={},
         hide_env=accelerators.hide_env(),
         positions=positions,
-        mask_env=_mask(row, positions, accelerator.order),
+        mask_env=masks.variables(row.at_start, accelerator.order, positions, ()),
         product=accelerator.product,
         product_label=row.product_label,
         memory=whole(accelerator.memory),
@@ -101,20 +103,6 @@ def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, .
     )
 
 
-def _mask(row: Row, positions: tuple[int, ...], order: str) -> Mapping[str, str]:
-    """Returns the mask by position; nothing if its values depend on the devices in the container."""
-    if row.mask_value in BY_NUMBER:
-        return {}
-    listed = masks.listed(list(map(str, positions)), row.mask_ordered)
-    return {**row.order_env.get(order, {}), str(row.mask_env): listed}
-
-
 def _tolerations(resource: str | None) -> tuple[Fragment, ...]:
     """Tolerates the taint that nodes with such devices often have: the resource's name."""
     return ({"key": resource, "operator": "Exists", "effect": "NoSchedule"},) if resource else ()
-
-
-def _driven(seen: tuple[int, ...], local_rank: int, isolation: str) -> int | None:
-    if not seen:
-        return None
-    return seen[0] if isolation == "process" else seen[local_rank] if local_rank < len(seen) else None

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k8sel.adopt.line import masks, torchrun
+from k8sel.adopt.line import torchrun
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.options import Given, Kept, Option, Style, read
 from k8sel.adopt.line.torchrun import AGENT, BIND, BINDS, GROUP, LOGS, NAMES
 from k8sel.adopt.line.words import Word
+from k8sel.facts.accelerators import without_devices
 
 _VARIABLES = "k8sel passes only counts to accelerate, and this option sets variables"
 _PLUGIN = "set launcher: torchrun, and in env ACCELERATE_{}=true and the option's own variables"
@@ -125,7 +126,7 @@ def _devices(draft: Draft, kept: Kept) -> None:
     if ids and ids.value.text != "all":
         draft.replaces_masks, draft.selection = ids.option.text, ids.value
     if cpu:
-        draft.row_hints.setdefault(masks.row_of_cpus().name, cpu.option)
+        draft.row_hints.setdefault(without_devices().name, cpu.option)
         _one_process(draft, cpu)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.masks import row_of_cpus
 from k8sel.adopt.line.words import Word
+from k8sel.facts.accelerators import without_devices
 
 
 class Dropped(Struct, frozen=True):
@@ -60,10 +60,10 @@ def look(draft: Draft) -> None:
                 shown = f"{option} {row.value}" if row.value else option
                 draft.warn(word, f"{shown} stays in the command: {row.message}", row.hint)
         if option in _ON_CPUS and value.lower() not in _FALSE:
-            draft.row_hints.setdefault(row_of_cpus().name, word)
+            draft.row_hints.setdefault(without_devices().name, word)
     use_cpu = draft.env.get("ACCELERATE_USE_CPU")
     if use_cpu and use_cpu.text.lower() in ("true", "1"):
-        draft.row_hints.setdefault(row_of_cpus().name, use_cpu)
+        draft.row_hints.setdefault(without_devices().name, use_cpu)
 
 
 def _pairs(command: Sequence[Word]) -> Iterator[tuple[str, str, Word]]:

@@ -122,7 +122,7 @@ def _counts(draft: Draft, row: Row) -> None:
         if draft.without_number:
             message = f"{draft.without_number}, so the job requests 1 device"
             draft.note(word, message, "set count: N for more")
-    elif draft.without_number and known and known > 1 and draft.launcher != "python":
+    elif draft.without_number and known and known > 1 and not LAUNCHERS[draft.launcher].starts_one:
         message = f"{draft.without_number}; it sees all {known} devices, in the job too"
         draft.warn(draft.command[0], message, f"leave processesPerNode out for {known} processes")
     _processes(draft, draft.processes, known)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
+from k8sel.entrypoint.masks import needed
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.wording import bare, numbers, quote
 
@@ -23,11 +24,6 @@ class Choice(Struct, frozen=True, kw_only=True):
 
     devices: tuple[int, ...] | None = None
     count: int | None = None
-
-
-def row_of_cpus() -> Row:
-    """Returns the row of jobs without devices."""
-    return next(row for row in ROWS.values() if not row.is_device and row.in_container)
 
 
 def settle(draft: Draft, forced: str | None) -> Row:
@@ -174,8 +170,8 @@ def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
     draft.put((*path, "devices"), devices, word)
     if devices:
         asked = draft.fields.get((*path, "count"), 0)
-        if asked <= max(devices):
-            draft.put((*path, "count"), max(devices) + 1, word)
+        if asked < needed(devices):
+            draft.put((*path, "count"), needed(devices), word)
         _counting(draft, row, word)
     return None
 
@@ -187,7 +183,7 @@ def _exposed_alone(draft: Draft, row: Row) -> None:
     if draft.exposed is not None:
         draft.put((*path, "devices"), draft.exposed, word)
         if draft.exposed:
-            draft.put((*path, "count"), max(draft.exposed) + 1, word)
+            draft.put((*path, "count"), needed(draft.exposed), word)
     elif draft.exposed_count is not None:
         draft.put((*path, "count"), draft.exposed_count, word)
 

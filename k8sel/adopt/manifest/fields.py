@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.masks import NOTHING, row_of_cpus
+from k8sel.adopt.line.masks import NOTHING
 from k8sel.adopt.manifest.places import Places
 from k8sel.adopt.manifest.reader import REPLICAS, Container, Manifest, Pods, dig, listing, mapping, number, row_of
 from k8sel.errors import FieldPath
-from k8sel.facts.accelerators import ROWS
+from k8sel.facts.accelerators import ROWS, without_devices
 from k8sel.facts.fields import FIELDS, Field
 from k8sel.facts.names import LABEL_QUEUE
 from k8sel.wording import bare
@@ -171,7 +171,7 @@ def _without_request(draft: Draft, container: Container, places: Places) -> None
             draft.refuse(word, message, "request the devices in resources.limits")
         draft.put(("spec", "accelerator", "allocation"), "host", word)
         return
-    draft.row_hints.setdefault(row_of_cpus().name, places.word("", container.path))
+    draft.row_hints.setdefault(without_devices().name, places.word("", container.path))
 
 
 def _volumes(draft: Draft, pods: Pods, container: Container, places: Places) -> None:

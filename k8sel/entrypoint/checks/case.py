@@ -55,16 +55,12 @@ def look(expectation: Expectation, machine: Machine, environ: dict[str, str]) ->
     row = rows.get(expectation.accelerator)
     if row is None:
         raise Stop([f"node {name}: accelerator {expectation.accelerator} is none of {', '.join(sorted(rows))}"])
-    if not uses_devices(expectation, row):
-        others, hidden = list(rows.values()), masks.hidden(rows)
+    if not masks.uses_devices(row, expectation.devices):
+        others = list(rows.values())
+        hidden = masks.hidden(each.maskHide for each in others)
         return Case(expectation, environ, name, row, machine, _built_in(row, machine), hidden, others)
     found = Found() if expectation.check == "off" else discovery.find(row.discovery, machine, environ)
     return Case(expectation, environ, name, row, machine, found, {})
-
-
-def uses_devices(expectation: Expectation, row: Row) -> bool:
-    """Tells whether the job's processes get devices by a mask."""
-    return row.maskEnv is not None and bool(expectation.devices)
 
 
 def _built_in(row: Row, machine: Machine) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint import discovery, masks
+from k8sel.entrypoint import discovery, masks, tables
 from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
 from k8sel.entrypoint.discovery import Device, because
 from k8sel.entrypoint.protocol import Expectation
@@ -91,8 +91,7 @@ def order(case: Case) -> Finding:
         result.append(f"order {expectation.order} does not exist for {row.name}; it has {', '.join(row.orderEnv)}")
     if len(set(expectation.devices)) != len(expectation.devices):
         result.append(f"devices {_listed(expectation.devices)} names one twice: each once")
-    seen = masks.share(expectation.devices, expectation.processes_per_node, 0, expectation.isolation)
-    if not row.maskOrdered and list(seen) != sorted(seen):
+    if masks.unordered(row, _shares(expectation)):
         result.append(
             f"devices {_listed(expectation.devices)} cannot be put in that order: {row.maskEnv} is a set. "
             "Ascending order, or isolation: process"
@@ -102,20 +101,20 @@ def order(case: Case) -> Finding:
 
 def positions(case: Case) -> Finding:
     """Refuses a position that a node with exactly ``count`` devices does not have."""
-    last, count = max(case.expectation.devices), case.expectation.count
-    if count is None or last < count:
+    least, count = masks.needed(case.expectation.devices), case.expectation.count
+    if count is None or least <= count:
         return NOTHING
-    return Finding([f"device {last} needs a count of {last + 1} or more, and the count is {count}"])
+    return Finding([f"device {least - 1} needs a count of {least} or more, and the count is {count}"])
 
 
 def processes(case: Case) -> Finding:
     """Refuses unequal shares, and more processes than devices: two processes would share one without a message."""
     expectation = case.expectation
     processes, devices = expectation.processes_per_node, len(expectation.devices)
-    if expectation.launcher != "python" and processes > devices:
+    if not tables.launcher(expectation.launcher).starts_one and processes > devices:
         what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
         return Finding([f"{processes} processes for {what}: as many devices, or fewer processes"])
-    if expectation.isolation == "process" and devices % processes:
+    if masks.unequal(expectation.devices, processes, expectation.isolation):
         return Finding(
             [f"{devices} devices cannot be shared out to {processes} processes: isolation: process needs equal shares"]
         )
@@ -126,7 +125,7 @@ def count(case: Case) -> Finding:
     """Refuses a number of devices that differs from the expected one."""
     expectation, found = case.expectation, case.found
     number = len(found.devices)
-    exact, least = expectation.count, max(expectation.devices) + 1
+    exact, least = expectation.count, masks.needed(expectation.devices)
     if not found.how or number == exact or (exact is None and number >= least):
         return NOTHING
     wanted = str(exact) if exact is not None else f"{least} or more"
@@ -170,9 +169,11 @@ def unmaskable(case: Case) -> Finding:
     """Refuses devices that a process cannot use together, or that no mask can name."""
     if not case.found.how:
         return NOTHING
-    wanted = case.expectation
-    seen = masks.shares(wanted.devices, wanted.processes_per_node, wanted.isolation)
-    return Finding(masks.problems(case.row, wanted.order, seen, case.found))
+    return Finding(masks.problems(case.row, case.expectation.order, _shares(case.expectation), case.found))
+
+
+def _shares(expectation: Expectation) -> list[tuple[int, ...]]:
+    return masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
 
 
 def already(case: Case) -> Finding:

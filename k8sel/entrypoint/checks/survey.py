@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint import cpus, report
+from k8sel.entrypoint import cpus, masks, report
 from k8sel.entrypoint.checks import devices, libraries, surroundings
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding, uses_devices
+from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
 from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.report import Stop
 
@@ -90,7 +90,7 @@ def survey(case: Case, mode: str) -> Finding:
 def _is_for(check: Check, case: Case, mode: str) -> bool:
     if mode not in check.modes or case.expectation.check not in check.levels:
         return False
-    return check.devices is None or check.devices == uses_devices(case.expectation, case.row)
+    return check.devices is None or check.devices == masks.uses_devices(case.row, case.expectation.devices)
 
 
 def settle(case: Case, finding: Finding) -> None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-MULTI_PROCESS = ("torchrun", "accelerate", "deepspeed", "mpirun")
-
 
 def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     """Makes the expectation from the plain variables; a launcher in ``command`` starts one process per device."""
+    from k8sel.entrypoint import masks, tables
+
     accelerator = environ.get("K8SEL_ACCELERATOR", "")
     if not accelerator:
         raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
@@ -25,9 +25,10 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     count = _field(environ, "K8SEL_COUNT", _number)
     devices = _field(environ, "K8SEL_DEVICES", _numbers)
     if devices is None:
-        devices = tuple(range(1 if count is None else count)) if accelerator != "cpu" else ()
+        default = masks.default_count(tables.accelerators().get(accelerator))
+        devices = tuple(range(default if count is None else count)) if default else ()
     launcher = os.path.basename(command[0]) if command else ""
-    launcher = launcher if launcher in MULTI_PROCESS else "python"
+    launcher = launcher if launcher in tables.LAUNCHERS else "python"
     return Expectation(
         accelerator=accelerator,
         devices=devices,
@@ -36,7 +37,7 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         product=_field(environ, "K8SEL_PRODUCT", _words) or (),
         launcher=launcher,
         backend=environ.get("K8SEL_BACKEND", ""),
-        processes_per_node=1 if launcher == "python" else max(1, len(devices)),
+        processes_per_node=1 if tables.launcher(launcher).starts_one else max(1, len(devices)),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
         rank_command=_behind_rank(command),

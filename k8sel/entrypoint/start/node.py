@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import cpus, masks
+from k8sel.entrypoint import cpus, masks, tables
 from k8sel.entrypoint.checks import libraries
 from k8sel.entrypoint.checks.case import look
 from k8sel.entrypoint.checks.survey import settle, survey
@@ -24,13 +24,14 @@ def start_node(
 ) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     found = libraries.of(command, environ)
-    theirs = libraries.of_ranks(expectation, command, environ) if expectation.launcher == "mpirun" else found
+    over_mpi = tables.launcher(expectation.launcher).uses_mpi
+    theirs = libraries.of_ranks(expectation, command, environ) if over_mpi else found
     share = _share(expectation, machine, environ, bound=False)
     case = replace(look(expectation, machine, environ), program=theirs, share=share)
     finding = survey(case, "node")
     settle(case, finding)
     # mpirun passes its environment on, and each rank counts the cores that it is bound to.
-    threads = {} if expectation.launcher == "mpirun" else _omp(environ, share)
+    threads = {} if over_mpi else _omp(environ, share)
     environ = {**environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
     each = masks.processes(case.row, case.found, case.hidden, expectation)
     summary.write(case, finding.unchecked, each, environ, found.versions)
@@ -41,7 +42,6 @@ def start_rank(
     expectation: Expectation, machine: Machine, environ: dict[str, str], command: list[str]
 ) -> dict[str, str]:
     """Mode ``rank``: the environment of one process, with torch's variables for its rank, and its own mask."""
-    from k8sel.entrypoint import tables
     from k8sel.entrypoint.start import ranks
 
     found = libraries.of(command, environ)

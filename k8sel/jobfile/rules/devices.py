@@ -70,18 +70,14 @@ def enough_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a device number that is not below ``count``: the node requests only ``count`` devices."""
     asked = job.spec.accelerator
     count, devices = asked.count, asked.devices
-    top = max(devices, default=-1)
-    if not devices or count > top or _row_without_devices(job):
+    row, least = _row(job), masks.needed(devices)
+    if least <= count or (row and not row.is_device):
         return
+    top = least - 1
     fits = len(devices) <= count and len(set(devices)) == len(devices)
     other = f", or devices: {numbers(_ranks(devices))}" if fits else ""
     message = f"device {top} needs count > {top}, and count is {count}"
-    yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {top + 1}{other}")
-
-
-def _row_without_devices(job: CompleteJob) -> bool:
-    row = _row(job)
-    return row is not None and not row.is_device
+    yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {least}{other}")
 
 
 def _ranks(devices: Sequence[int]) -> list[int]:
@@ -102,7 +98,7 @@ def each_device_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses devices that do not divide equally: isolation `process` gives each process the same number."""
     processes, devices = job.spec.processes_per_node, job.spec.accelerator.devices
-    if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
+    if len(devices) > processes and masks.unequal(devices, processes, job.spec.accelerator.isolation):
         message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
         possible = [number for number in range(1, len(devices) + 1) if len(devices) % number == 0]
         yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
@@ -111,7 +107,7 @@ def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses an order of devices where the mask is a set: the driver then orders the devices itself."""
     row, devices = _device_row(job), job.spec.accelerator.devices
-    if row and not row.mask_ordered and any(list(share) != sorted(share) for share in _shares(job)):
+    if row and masks.unordered(row.at_start, _shares(job)):
         message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
         other = "" if job.spec.accelerator.isolation == "process" else _OWN_MASK
         hint = f"devices: {numbers(sorted(devices))}{other}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sel.errors import FieldPath, Kind, Problem
-from k8sel.facts.launchers import MPIS
+from k8sel.facts.launchers import mpi_of
 from k8sel.facts.names import LONGEST, launcher, longest
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
@@ -40,7 +40,8 @@ def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[
     These versions copy that part into a field of fixed size.
     """
     mpi, name = job.spec.mpi.implementation, job.metadata.name
-    longest_prefix = MPIS[mpi].longest_prefix if job.spec.launcher == "mpirun" else None
+    row = mpi_of(job.spec.launcher, mpi)
+    longest_prefix = row.longest_prefix if row else None
     prefix = re.split("[0-9]", launcher(name))[0]
     if not platform.over_ssh or longest_prefix is None or len(launcher(name)) > LONGEST:
         return
