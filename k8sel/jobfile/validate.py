@@ -32,13 +32,13 @@ RULES: tuple[Rule, ...] = (
     *env.RULES,
     *pod.RULES,
     *shapes.RULES,
-    *docker.RULES,
 )
 
 
 def validate(job: CompleteJob, platform: Platform = KUBERNETES) -> list[Problem]:
     """Returns the errors and warnings of a defaulted ``job`` on ``platform``."""
-    return [problem for rule in RULES for problem in rule(job, platform)]
+    rules = RULES + docker.RULES if platform.exposes else RULES
+    return [problem for rule in rules for problem in rule(job, platform)]
 
 
 def namespace_policy(job: CompleteJob, level: str) -> list[Problem]:

@@ -243,6 +243,22 @@ def test_what_says_nothing_here_is_said() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "ignored"),
+    [
+        ({"scheduling": {"schedulerName": "mine"}}, ["spec.scheduling.schedulerName"]),
+        ({"scheduling": {"gang": "volcano"}}, ["spec.scheduling.gang"]),
+        ({"policy": {"cleanPodPolicy": "All"}}, ["spec.policy.cleanPodPolicy"]),
+        ({"policy": {"cleanPodPolicy": "Running"}}, []),
+        ({}, []),
+    ],
+)
+def test_what_k8sel_fills_in_for_a_cluster_gets_no_warning(spec: dict[str, object], ignored: list[str]) -> None:
+    docker = PLATFORMS["docker"]
+    found = validate.validate(default(job({"type": "cpu"}, spec), docker), docker)
+    assert [str(problem).split(": ")[0] for problem in found] == ignored
+
+
 def test_nodes_of_a_vendor_count_by_pci_address(tmp_path: Path) -> None:
     for number, address, vendor in (
         (128, "0000:9a:00.0", "0x8086"),

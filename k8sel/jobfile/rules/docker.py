@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import wraps
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +12,9 @@ from k8sel.facts.accelerators import ROWS
 from k8sel.facts.fields import FIELDS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
+from k8sel.jobfile.defaults import GANG_SCHEDULERS
 from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.spec import Policy
 from k8sel.wording import bare, forbidden, required, warning
 
 BOTH_SECURITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "appArmorProfile", "seLinuxOptions")
@@ -26,16 +27,6 @@ RESOURCES = ("cpu", "memory")
 IGNORED = {row.path for rows in FIELDS.values() for row in rows.values() if row.docker == "ignored"}
 
 
-def _only_docker(rule: Rule) -> Rule:
-    @wraps(rule)
-    def apart(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-        if platform.exposes:
-            yield from rule(job, platform)
-
-    return apart
-
-
-@_only_docker
 def exposure_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses chosen devices where the table has no way to expose them in a container."""
     row = ROWS.get(job.spec.accelerator.type)
@@ -44,7 +35,6 @@ def exposure_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]
         yield forbidden(("spec", "accelerator", "type"), message, "use `k8sel run`, or a cluster")
 
 
-@_only_docker
 def volumes_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: Docker mounts only folders of this machine."""
     for index, volume in enumerate(job.spec.volumes):
@@ -55,7 +45,6 @@ def volumes_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             yield forbidden(("spec", "volumes", index, "hostPath"), "it needs a path", "hostPath: {path: /data}")
 
 
-@_only_docker
 def values_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that take their value from a cluster."""
     for index, variable in enumerate(job.spec.env):
@@ -64,7 +53,6 @@ def values_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             yield forbidden(("spec", "env", index, "valueFrom"), message, "write a value")
 
 
-@_only_docker
 def security_is_whole(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses incomplete profiles and sysctls. On a cluster, the API server refuses them."""
     for name, given in _contexts(job):
@@ -83,7 +71,6 @@ def _contexts(job: CompleteJob) -> tuple[tuple[str, dict[str, Any]], ...]:
     return ("podSecurityContext", spec.pod_security_context), ("securityContext", spec.security_context)
 
 
-@_only_docker
 def ignored_fields(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of fields that Docker ignores."""
     for path, value in _clusters_own(job):
@@ -97,7 +84,12 @@ def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
     spec, asked = job.spec, job.spec.accelerator
     yield ("accelerator", "allocation"), asked.allocation == "host"
     yield ("accelerator", "resource"), asked.resource
-    yield from ((path, value) for path, value in _values(spec) if ("spec", *path) in IGNORED)
+    filled_in: dict[tuple[str, ...], object] = {
+        ("policy", "cleanPodPolicy"): Policy().clean_pod_policy,
+        ("scheduling", "schedulerName"): GANG_SCHEDULERS.get(spec.scheduling.gang),
+    }
+    for path, value in _values(spec):
+        yield path, ("spec", *path) in IGNORED and value != filled_in.get(path) and value
     for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
         yield from _others((name,), given, known)
         # The profile is a file in the kubelet's folder. Docker applies its default profile instead.
