@@ -48,7 +48,7 @@ def files() -> dict[str, bytes]:
         "files/accelerators.json": accelerators.TABLE.read_bytes(),
         "files/backends.json": backends.TABLE.read_bytes(),
         "files/conflicts.json": conflicts.TABLE.read_bytes(),
-        "files/launchers.json": _json({name: _plain(row) for name, row in launchers.LAUNCHERS.items()}),
+        "files/launchers.json": launchers.TABLE.read_bytes(),
         "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
         "files/entrypoint.sh": brought.script().encode(),
     }
@@ -157,11 +157,6 @@ def facts() -> dict[str, Any]:
         "mpi": _mpi(),
         "refusals": _refusals(),
     }
-
-
-def _plain(row: launchers.Launcher) -> Any:  # noqa: ANN401  # of JSON's types
-    """Returns a launcher's row as plain data; msgspec does not convert read-only mappings."""
-    return msgspec.to_builtins(row, enc_hook=dict)
 
 
 def _binary() -> dict[str, int]:

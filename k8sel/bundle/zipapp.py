@@ -22,6 +22,12 @@ _PACKAGE = '''\
 
 __version__ = "{version}"
 '''
+_READ = {  # table -> the columns that the entrypoint reads
+    "accelerators.json": tables.FIELDS,
+    "launchers.json": ("usesMpi", "startsOne"),
+    "mpi.json": ("rank", "says", "setvars"),
+    "backends.json": ("since", "until", "built", "linked", "bindings", "modules", "pairs", "instead", "oneccl"),
+}
 _SHEBANG = b"#!/usr/bin/env python3\n"
 
 
@@ -31,9 +37,10 @@ def build() -> bytes:
     content = {"__main__.py": b"import start\n", "start.py": _START.encode()}
     content["k8sel/__init__.py"] = _PACKAGE.format(version=k8sel.__version__).encode()
     content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
-    for name, strip in (("accelerators.json", _accelerators), ("mpi.json", _mpi), ("backends.json", _backends)):
+    for name, fields in _READ.items():
         table = json.loads(package.joinpath("facts", name).read_bytes())
-        content[f"k8sel/facts/{name}"] = json.dumps(strip(table), separators=(",", ":"), sort_keys=True).encode()
+        read = {key: {field: row[field] for field in fields} for key, row in table.items()}
+        content[f"k8sel/facts/{name}"] = json.dumps(read, separators=(",", ":"), sort_keys=True).encode()
     return _zip(content)
 
 
@@ -45,19 +52,6 @@ def _sources(folder: Path, prefix: str) -> dict[str, bytes]:
         elif item.name.endswith(".py"):
             found[prefix + item.name] = stripped(item.read_text(encoding="utf-8")).encode()
     return found
-
-
-def _accelerators(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {name: {field: row[field] for field in tables.FIELDS} for name, row in table.items()}
-
-
-def _mpi(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    return {name: {field: row[field] for field in ("rank", "says", "setvars")} for name, row in table.items()}
-
-
-def _backends(table: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    unread = ("accelerators", "launchers", "source")
-    return {name: {field: row[field] for field in row if field not in unread} for name, row in table.items()}
 
 
 def _zip(content: dict[str, bytes]) -> bytes:

@@ -20,7 +20,9 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
     room = sum(size // count for size in sizes)
     if not sizes:
         found = warning(
-            _COUNT, f"no node of this cluster has {name}, so the pods would stay Pending", _no_node(devices)
+            _COUNT,
+            f"no node of this cluster has {name}, so the pods would stay Pending",
+            f"install the device plugin for type {devices.type}, or set `resource` to the name that the cluster uses",
         )
     elif room == 0:
         message = f"no node has {count} {name}, so the pods would stay Pending: the largest has {max(sizes)}"
@@ -35,10 +37,6 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
     else:
         return ()
     return (found,)
-
-
-def _no_node(devices: Devices) -> str:
-    return f"install the device plugin for type {devices.type}, or set `resource` to the name that the cluster uses"
 
 
 def _range(sizes: Sequence[int], count: int) -> str:

@@ -29,15 +29,11 @@ def keep_suspend(manifest: Object, live: Object | None, manager: str) -> Object:
     if live is None:
         return manifest
     kept = {key: value for key, value in policy.items() if key != "suspend"}
-    if _owns_suspend(live, manager):
+    if "f:suspend" in own_fields(live, manager).get("f:spec", {}).get("f:runPolicy", {}):
         kept["suspend"] = live["spec"].get("runPolicy", {}).get("suspend", False)
     if not kept and "runPolicy" not in manifest["spec"]:
         return manifest
     return {**manifest, "spec": {**manifest["spec"], "runPolicy": kept}}
-
-
-def _owns_suspend(live: Object, manager: str) -> bool:
-    return "f:suspend" in own_fields(live, manager).get("f:spec", {}).get("f:runPolicy", {})
 
 
 def own_fields(live: Object, manager: str) -> Object:

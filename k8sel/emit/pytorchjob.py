@@ -19,16 +19,11 @@ def emit(plan: JobPlan, config_map: str | None) -> dict[str, Any]:
         "kind": "PyTorchJob",
         "metadata": podspec.metadata(plan),
         "spec": {
-            "nprocPerNode": _processes(plan),
+            "nprocPerNode": "1" if LAUNCHERS[plan.launcher].starts_one else str(plan.processes_per_node),
             "runPolicy": podspec.run_policy(plan, len(plan.nodes)),
             "pytorchReplicaSpecs": _replicas(plan, config_map),
         },
     }
-
-
-def _processes(plan: JobPlan) -> str:
-    """The field nprocPerNode; 1 for launcher python. k8sel always sets it: the default is the host's number of CPUs."""
-    return "1" if LAUNCHERS[plan.launcher].starts_one else str(plan.processes_per_node)
 
 
 def _replicas(plan: JobPlan, config_map: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of k8sel that the entrypoint needs: accelerators, MPI's flavours, backends.
+"""The tables of k8sel that the entrypoint needs: accelerators, launchers, MPI's flavours, backends.
 
 The loader of the package k8sel reads them, from a folder and from a zip. importlib.resources would start more slowly.
 """
@@ -35,21 +35,6 @@ class Row:
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
 
 
-@record(frozen=True)
-class Launcher:
-    """The facts about a launcher that matter at run time. ``k8sel.facts.launchers`` has the others."""
-
-    uses_mpi: bool = False
-    starts_one: bool = False  # one process on each node
-
-
-LAUNCHERS = {
-    "torchrun": Launcher(),
-    "accelerate": Launcher(),
-    "deepspeed": Launcher(),
-    "mpirun": Launcher(uses_mpi=True),
-    "python": Launcher(starts_one=True),
-}
 FIELDS = tuple(Row.__annotations__)[1:]
 
 
@@ -59,9 +44,10 @@ def accelerators() -> dict[str, Row]:
     return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
 
 
-def launcher(name: str) -> Launcher:
-    """Returns the launcher's row; for an unknown launcher, the row of one that only starts processes."""
-    return LAUNCHERS.get(name) or Launcher()
+def launchers() -> dict[str, dict[str, bool]]:
+    """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node."""
+    rows: dict[str, dict[str, bool]] = _table("launchers.json")
+    return rows
 
 
 def mpi() -> dict[str, dict[str, Any]]:

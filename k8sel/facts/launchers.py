@@ -6,97 +6,27 @@ from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from k8sel.entrypoint import tables
-
+TABLE = Path(__file__).parent / "launchers.json"
 MPI_TABLE = Path(__file__).parent / "mpi.json"
 
 
-class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
+class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """The way in which a launcher places its processes."""
 
     title: str  # what it does, for people
     targets: tuple[str, ...]  # the targets that can run it; the first is the default
     per_device: bool  # starts one process for each device by default
-    uses_mpi: bool = False  # with starts_one in the entrypoint's table
-    restarts: bool = True  # starts failed processes again
-    starts_one: bool = False  # one process on each node
-    program: str | None = "torchrun"  # starts a node's processes; None: the command starts alone
-    program_without_devices: str | None = "torchrun"  # differs: accelerate's own --cpu starts one process only
-    env_without_devices: Mapping[str, str] = MappingProxyType({})
-    warning: tuple[str, str] | None = None  # message and hint: the effect of a program that is not the launcher's own
-    warning_without_devices: tuple[str, str] | None = None
-    ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; mpirun's are in the row of its MPI
-
-
-# Without MPI, oneCCL can use only libfabric, and torch's agent sets each process's place on its node:
-# uxlfoundation/oneCCL doc/rst/source/env-variables.rst, src/common/global/global.cpp (set_local_coord). Run with
-# oneCCL 2022.1.2.
-_BY_AGENT = MappingProxyType({"CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "torchrun"})
-# The only process of a node is its first.
-_ALONE = MappingProxyType(
-    {"CCL_ATL_TRANSPORT": "ofi", "CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "1", "CCL_PROCESS_LAUNCHER": "none"}
-)
-_BY_TORCHRUN = (
-    "deepspeed is started through torchrun: its own launcher sorts and renumbers devices",
-    "the script reads LOCAL_RANK from its environment; it gets no --local_rank",
-)
-
-
-_ROWS = MappingProxyType(
-    {
-        "torchrun": Launcher(
-            title="starts one process for each device, and gives each its LOCAL_RANK and RANK",
-            targets=("PyTorchJob",),
-            per_device=True,
-            ccl=_BY_AGENT,
-        ),
-        "accelerate": Launcher(
-            title="starts one process for each device, by `accelerate launch`",
-            targets=("PyTorchJob",),
-            per_device=True,
-            program="accelerate",
-            env_without_devices=MappingProxyType({"ACCELERATE_USE_CPU": "true"}),
-            warning_without_devices=(
-                "accelerate without devices is started through torchrun: "
-                "accelerate launch --cpu starts one process only",
-                "ACCELERATE_USE_CPU=true is set; nothing else changes",
-            ),
-            ccl=_BY_AGENT,
-        ),
-        "deepspeed": Launcher(
-            title="starts one process for each device, by torchrun, which keeps the devices' order",
-            targets=("PyTorchJob",),
-            per_device=True,
-            warning=_BY_TORCHRUN,
-            warning_without_devices=_BY_TORCHRUN,
-            ccl=_BY_AGENT,
-        ),
-        "mpirun": Launcher(
-            title="starts one process for each device, over ssh: the image needs an MPI and sshd",
-            targets=("MPIJob",),
-            per_device=True,
-            restarts=False,
-            program="mpirun",
-            program_without_devices="mpirun",
-        ),
-        "python": Launcher(
-            title="starts the command once on each node",
-            targets=("PyTorchJob",),
-            per_device=False,
-            restarts=False,
-            program=None,
-            program_without_devices=None,
-            ccl=_ALONE,
-        ),
-    }
-)
-
-
-LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
-    {name: replace(row, **vars(tables.LAUNCHERS[name])) for name, row in _ROWS.items()}
-)
+    uses_mpi: bool
+    restarts: bool  # starts failed processes again
+    starts_one: bool  # one process on each node
+    program: str | None  # starts a node's processes; None: the command starts alone
+    program_without_devices: str | None
+    env_without_devices: dict[str, str]
+    warning: tuple[str, str] | None  # message and hint: the effect of a program that is not the launcher's own
+    warning_without_devices: tuple[str, str] | None
+    ccl: dict[str, str]  # oneCCL's variables; mpirun's are in the row of its MPI
+    source: str
 
 
 class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -122,6 +52,7 @@ class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=
     source: str
 
 
+LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Launcher]))
 MPIS: Mapping[str, Mpi] = MappingProxyType(msgspec.json.decode(MPI_TABLE.read_bytes(), type=dict[str, Mpi]))
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+TABLE = Path(__file__).parent / "platforms.json"
 
 
-class Platform(Struct, frozen=True, kw_only=True):
+class Platform(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """One place where a job starts."""
 
-    name: str
+    name: str = ""  # the row's key
     place: str | None  # where the processes are, for people; None: in the pods of the target
     in_container: bool  # each node is a container of the job's image
     exposes: bool  # k8sel gives the chosen devices to the container, by the host's numbers
@@ -21,41 +26,6 @@ class Platform(Struct, frozen=True, kw_only=True):
     several_nodes: bool  # a job may have more than one node
 
 
-PLATFORMS: Mapping[str, Platform] = MappingProxyType(
-    {
-        row.name: row
-        for row in (
-            Platform(
-                name="kubernetes",
-                place=None,
-                in_container=True,
-                exposes=False,
-                knows_machine=False,
-                operator_env=True,
-                over_ssh=True,
-                several_nodes=True,
-            ),
-            Platform(
-                name="docker",
-                place="containers on this machine",
-                in_container=True,
-                exposes=True,
-                knows_machine=True,
-                operator_env=True,
-                over_ssh=False,
-                several_nodes=True,
-            ),
-            Platform(
-                name="run",
-                place="on this machine",
-                in_container=False,
-                exposes=False,
-                knows_machine=True,
-                operator_env=False,
-                over_ssh=False,
-                several_nodes=False,
-            ),
-        )
-    }
-)
+_ROWS = msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Platform])
+PLATFORMS: Mapping[str, Platform] = MappingProxyType({name: replace(row, name=name) for name, row in _ROWS.items()})
 KUBERNETES = PLATFORMS["kubernetes"]

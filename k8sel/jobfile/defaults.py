@@ -26,7 +26,6 @@ from k8sel.jobfile.spec import (
     SSH_PORT,
     Accelerator,
     Ccl,
-    Cpu,
     Entrypoint,
     JobFile,
     Mpi,
@@ -62,7 +61,7 @@ def default(job: JobFile, platform: Platform = KUBERNETES, *, sockets: int = 1, 
         accelerator=accelerator,
         backend=backend,
         ccl=_ccl(spec.ccl, backend),
-        cpu=_counted(spec.cpu) if by_parts else spec.cpu,
+        cpu=replace(spec.cpu, process_per=None) if by_parts else spec.cpu,
         mpi=_mpi(spec),
         mpi_given=spec.mpi != Mpi(),
         scheduling=spec.scheduling if LAUNCHERS[spec.launcher].uses_mpi else _scheduling(spec.scheduling),
@@ -108,11 +107,6 @@ def _by_parts(spec: Spec, accelerator: CompleteAccelerator) -> bool:
 
 def _processes(spec: Spec, accelerator: CompleteAccelerator, parts: int) -> int:
     return len(accelerator.devices) or parts if LAUNCHERS[spec.launcher].per_device else 1
-
-
-def _counted(cpu: Cpu) -> Cpu:
-    """Removes processPer, since processesPerNode now has the number; a rule refuses any processPer that remains."""
-    return replace(cpu, process_per=None)
 
 
 def _backend(spec: Spec) -> str | None:

@@ -53,7 +53,7 @@ def resolve(variables: Iterable[Entry]) -> dict[str, str]:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Returns ``text`` as a container gets it: expands each known ``$(NAME)``, and ``$$`` to ``$``."""
-    return re.sub(_EXPANDED, lambda match: _expanded(match, values), text)
+    return re.sub(_EXPANDED, lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
 
 
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -81,7 +81,3 @@ def _rank(entry: Entry) -> int:
     if "valueFrom" in entry:
         return 1
     return _REFERRING if re.search(_REFERENCE, entry["value"].replace("$$", "")) else 0
-
-
-def _expanded(match: re.Match[str], values: Mapping[str, str]) -> str:
-    return "$" if match[0] == "$$" else values.get(match[1], match[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -138,7 +138,7 @@ def _changes(a: Fields, b: Fields, unknown: dict[str, None]) -> Iterator[_Change
     """Yields the fields in which two processes differ; adds fields that only one can have to ``unknown``."""
     for field in dict.fromkeys((*a, *b)):
         if (field in a) != (field in b) and not _is_absent(field, a if field in b else b):
-            if not _below(field, unknown) and not _is_device(field, a, b):
+            if field.rpartition(".")[0] not in unknown and not _is_device(field, a, b):
                 unknown[_NUMBER.sub("", field)] = None
             continue
         before, after = (json.dumps(side.get(field), sort_keys=True) for side in (a, b))
@@ -150,10 +150,6 @@ def _is_absent(field: str, other: Fields) -> bool:
     """Reports whether the side without the field shows that its subject is absent."""
     parent = field.partition(".")[0]
     return parent != field and parent in _OPEN and parent in other
-
-
-def _below(field: str, unknown: Iterable[str]) -> bool:
-    return field.rpartition(".")[0] in unknown
 
 
 def _is_device(field: str, a: Fields, b: Fields) -> bool:

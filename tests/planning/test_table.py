@@ -16,6 +16,7 @@ from k8sel.facts.accelerators import ROWS, TABLE, Row
 from k8sel.facts.backends import BACKENDS, VARIABLES, Backend
 from k8sel.facts.fields import Field
 from k8sel.facts.launchers import LAUNCHERS, Launcher, Mpi
+from k8sel.facts.platforms import Platform
 from k8sel.jobfile.rules import conflicts
 from k8sel.jobfile.spec import Ccl
 
@@ -99,7 +100,7 @@ def test_a_row_has_a_backend_that_connects_its_processes(row: Row) -> None:
     assert [name for name, backend in BACKENDS.items() if backend.connects(row.name)]
 
 
-@pytest.mark.parametrize("row", [Row, Backend, Mpi, Launcher, Field])
+@pytest.mark.parametrize("row", [Row, Backend, Mpi, Launcher, Field, Platform])
 def test_each_column_of_a_table_is_read(row: type[msgspec.Struct]) -> None:
     read = _read_in_code() | _read_in_chart() | _read_in_conflicts()
     columns = dict(zip(row.__struct_fields__, row.__struct_encode_fields__, strict=True))

@@ -67,7 +67,7 @@ def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: St
     index = {_normal(name): option for option in table for name in option.names.split()}
     kept: dict[str, tuple[Given, ...]] = {}
     at = 0
-    while at < len(words) and _is_option(words[at]):
+    while at < len(words) and words[at].text.startswith("-") and words[at].text != "-":
         if words[at].text == "--":
             at += 1
             break
@@ -78,10 +78,6 @@ def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: St
             kept |= {name: (*kept.get(name, ()), given)} if option.keep else {}
         at += taken
     return Kept(kept, tuple(words[at:]))
-
-
-def _is_option(word: Word) -> bool:
-    return word.text.startswith("-") and word.text != "-"
 
 
 def _normal(name: str) -> str:

@@ -21,7 +21,7 @@ _GIBIBYTE = 2**30
 def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None:
     """Prints the devices of each type in ``seen``, as `table` or `json`."""
     if output == "json":
-        print(json.dumps(_document(seen, masks), indent=2))
+        print(json.dumps({"types": [_type(each) for each in seen], "masks": dict(masks)}, indent=2))
         return
     here = [each for each in seen if each.found.devices]
     for number, each in enumerate(here):
@@ -77,11 +77,6 @@ def _none(seen: Sequence[Seen]) -> str:
         text += f"; this version cannot look for {', '.join(blind)}"
     notes = [f"note: {note}" for each in seen for note in each.found.notes]
     return "\n".join([text, *dict.fromkeys(notes)])
-
-
-def _document(seen: Sequence[Seen], masks: Mapping[str, str]) -> dict[str, Any]:
-    """The JSON document of docs/cli.md; unknown values are null."""
-    return {"types": [_type(each) for each in seen], "masks": dict(masks)}
 
 
 def _type(each: Seen) -> dict[str, Any]:

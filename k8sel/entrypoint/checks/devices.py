@@ -111,7 +111,7 @@ def processes(case: Case) -> Finding:
     """Refuses unequal shares, and more processes than devices: two processes would share one without a message."""
     expectation = case.expectation
     processes, devices = expectation.processes_per_node, len(expectation.devices)
-    if not tables.launcher(expectation.launcher).starts_one and processes > devices:
+    if processes > devices and not tables.launchers().get(expectation.launcher, {}).get("startsOne"):
         what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
         return Finding([f"{processes} processes for {what}: as many devices, or fewer processes"])
     if masks.unequal(expectation.devices, processes, expectation.isolation):

@@ -37,10 +37,6 @@ def _launchers_library(case: Case) -> Finding:
     return Finding(absent) if case.program.python() else Finding((), absent)
 
 
-def _cores(case: Case) -> Finding:
-    return Finding((), cpus.crowded(case.share))
-
-
 @record(frozen=True)
 class Check:
     """One check, and the modes and jobs that it is for."""
@@ -73,7 +69,7 @@ CHECKS = (
     Check("backend", _backend, modes=("node", "rank", "gate"), levels=_EVER),
     Check("launcher's library", _launchers_library, modes=("node",), levels=_EVER),
     Check("processes started", devices.started, modes=("rank",), levels=_EVER),
-    Check("cores", _cores, modes=("node", "rank"), levels=_EVER),
+    Check("cores", lambda case: Finding((), cpus.crowded(case.share)), modes=("node", "rank"), levels=_EVER),
 )
 
 

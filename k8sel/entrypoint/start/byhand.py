@@ -27,8 +27,9 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     if devices is None:
         default = masks.default_count(tables.accelerators().get(accelerator))
         devices = tuple(range(default if count is None else count)) if default else ()
+    launchers = tables.launchers()
     launcher = os.path.basename(command[0]) if command else ""
-    launcher = launcher if launcher in tables.LAUNCHERS else "python"
+    launcher = launcher if launcher in launchers else "python"
     return Expectation(
         accelerator=accelerator,
         devices=devices,
@@ -37,7 +38,7 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         product=_field(environ, "K8SEL_PRODUCT", _words) or (),
         launcher=launcher,
         backend=environ.get("K8SEL_BACKEND", ""),
-        processes_per_node=1 if tables.launcher(launcher).starts_one else max(1, len(devices)),
+        processes_per_node=1 if launchers[launcher]["startsOne"] else max(1, len(devices)),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
         rank_command=_behind_rank(command),

@@ -20,12 +20,7 @@ def under(environ: dict[str, str]) -> dict[str, str]:
         return environ
     session = {name: value for name, value in environ.items() if name != ENVIRON}
     own = entries(_read(environ[ENVIRON]))
-    return {**{name: value for name, value in own if not _left_out(name)}, **session}
-
-
-def _left_out(name: str) -> bool:
-    """Tells whether to leave a variable out: a shell's own, or k8sel's, which only mpirun's command may set."""
-    return name in SHELLS or name.startswith("K8SEL_")
+    return {**{name: value for name, value in own if not (name in SHELLS or name.startswith("K8SEL_"))}, **session}
 
 
 def entries(text: bytes) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ def start_node(
 ) -> dict[str, str]:
     """Mode ``node``: the environment for the command, in which every process of the node sees all its devices."""
     found = libraries.of(command, environ)
-    over_mpi = tables.launcher(expectation.launcher).uses_mpi
+    over_mpi = tables.launchers().get(expectation.launcher, {}).get("usesMpi")
     theirs = libraries.of_ranks(expectation, command, environ) if over_mpi else found
     share = _share(expectation, machine, environ, bound=False)
     case = replace(look(expectation, machine, environ), program=theirs, share=share)

@@ -117,24 +117,16 @@ def _one_of(value: object, wanted: object) -> bool:
     return any(type(each) is type(one) and each == one for each in _values(value) for one in _values(wanted))
 
 
-def _given(value: object, wanted: bool) -> bool:
-    return bool(msgspec.to_builtins(value) if isinstance(value, Struct) else value) is wanted
-
-
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "in": _one_of,
     "not": lambda value, wanted: not _one_of(value, wanted),
     "above": lambda value, limit: (value or 0) > (limit or 0),
     "below": lambda value, limit: (value or 0) < (limit or 0),
-    "given": _given,
+    "given": lambda value, wanted: bool(msgspec.to_builtins(value) if isinstance(value, Struct) else value) is wanted,
 }
 
 
 _TESTS = tuple(map(_tests, CONFLICTS))
-
-
-def _target(job: CompleteJob) -> dict[str, list[str]]:
-    return {"launchers": [name for name, row in LAUNCHERS.items() if job.spec.target in row.targets]}
 
 
 def _command(job: CompleteJob) -> dict[str, str | None]:
@@ -184,7 +176,7 @@ def _amount(value: float | str | None) -> Decimal | None:
 
 VIEWS: dict[str, Callable[[CompleteJob], Any]] = {
     "launcher": lambda job: LAUNCHERS[job.spec.launcher],
-    "target": _target,
+    "target": lambda job: {"launchers": [name for name, row in LAUNCHERS.items() if job.spec.target in row.targets]},
     "mpi": lambda job: launchers.mpi_of(job.spec.launcher, job.spec.mpi.implementation),
     "type": lambda job: accelerators.ROWS.get(job.spec.accelerator.type),
     "backend": lambda job: BACKENDS.get(job.spec.backend or ""),

@@ -110,7 +110,7 @@ def emit(plan: JobPlan, row: Row, node: Node, host: Host) -> Container:
         not_root=security.get("runAsNonRoot") is True and security.get("runAsUser") is None,
         group_add=_groups(security, nodes, host),
         workdir=plan.container.get("workingDir"),
-        network=_network(plan),
+        network=own_network(plan) or ("host" if plan.pod.get("hostNetwork") else None),
         init=True,  # process 1 gets no SIGTERM without a handler for it
         labels=plan.labels,
         cap_add=_each_once(security.get("capabilities", {}).get("add", ()), row.docker_cap_add if numbers else ()),
@@ -132,10 +132,6 @@ def exposed(plan: JobPlan, node: Node) -> tuple[int, ...]:
 def own_network(plan: JobPlan) -> str | None:
     """The name of the job's own network, which lives as long as the job; None for one node."""
     return f"{plan.name}-k8sel" if len(plan.nodes) > 1 else None
-
-
-def _network(plan: JobPlan) -> str | None:
-    return own_network(plan) or ("host" if plan.pod.get("hostNetwork") else None)
 
 
 def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: Host) -> _Exposure:

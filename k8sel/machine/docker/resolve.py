@@ -40,7 +40,7 @@ def _host(row: accelerators.Row, plan: JobPlan, *, by_cdi: bool) -> emit.Host:
         groups={
             path.removeprefix(root): group for path, group in hardware.groups(root + path for path in paths).items()
         },
-        order=tuple(_number(node) for node in own),
+        order=tuple(int(re.sub(r".*\D", "", node)) for node in own),
         cdi=_cdi(row, plan, [*next(iter(nodes.values()), own)], root) if by_cdi else None,
         root=root,
     )
@@ -52,10 +52,6 @@ def _own_nodes(row: accelerators.Row, root: str) -> tuple[str, ...]:
         return ()
     found = discovery.find(row.discovery, machine.under(root)).devices
     return tuple(device.node.removeprefix(root) for device in found if device.node)
-
-
-def _number(node: str) -> int:
-    return int(re.sub(r".*\D", "", node))
 
 
 def _cdi(row: accelerators.Row, plan: JobPlan, nodes: list[str], root: str) -> dict[int, str]:
