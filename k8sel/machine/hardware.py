@@ -14,6 +14,8 @@ from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.machine import Machine
 from k8sel.facts.accelerators import ROWS, Row, without_devices
 
+ROOT = ""  # a test sets the folder of a laid-out machine; no variable of the shell does
+
 
 class Seen(Struct, frozen=True, kw_only=True):
     """One row of the table, and its devices on this machine."""
@@ -24,8 +26,8 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 def this() -> Machine:
-    """This machine, or the test machine in the folder K8SEL_ROOT."""
-    return machine.under(os.environ.get("K8SEL_ROOT", ""))
+    """This machine."""
+    return machine.under(ROOT)
 
 
 def find(row: Row) -> Found:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrypoint import rooted
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
 
@@ -28,7 +29,7 @@ def box(tmp_path: Path) -> Box:
 
 def k8sel(box: Box, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
     environ = {**CLEAN, "K8SEL_ROOT": str(box.root), **env}
-    command = [sys.executable, "-m", "k8sel", *args]
+    command = [sys.executable, *rooted.K8SEL, *args]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
 
 
@@ -44,6 +45,14 @@ def workstation(box: Box) -> None:
     box.write("sys/bus/pci/devices/0000:3b:00.0/numa_node", "0\n")
     box.write("sys/bus/pci/devices/0000:86:00.0/numa_node", "1\n")
     drm(box, Card(128, "0000:00:02.0"))
+
+
+def test_a_variable_cannot_replace_the_machine(box: Box) -> None:
+    workstation(box)
+    command = [sys.executable, "-m", "k8sel", "devices"]
+    forged = {**CLEAN, "K8SEL_ROOT": str(box.root)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=forged)
+    assert uuid(0) not in done.stdout + done.stderr
 
 
 def test_the_list_is_in_the_order_that_job_files_count(box: Box) -> None:

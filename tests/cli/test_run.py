@@ -33,7 +33,7 @@ os.write(1, ("shown " + json.dumps({name: os.environ.get(name) for name in names
 def run(
     *args: str, env: dict[str, str] | None = None, text: str | None = None, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
-    command = [python, "-m", "k8sel", "run", *args]
+    command = [python, *rooted.K8SEL, "run", *args]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=env or CLEAN, cwd=ROOT)
 
 

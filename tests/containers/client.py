@@ -47,7 +47,7 @@ class Docker:
 
 def command(*options: str) -> list[str]:
     """What starts `k8sel docker`."""
-    return [sys.executable, "-m", "k8sel", "docker", *options, "-"]
+    return [sys.executable, *rooted.K8SEL, "docker", *options, "-"]
 
 
 def job(*words: str, **spec: object) -> str:

@@ -45,7 +45,7 @@ def ran(program: str, accelerator: dict[str, Any], machine: Box, torch_env: dict
         "LD_LIBRARY_PATH": str(machine.root / "lib"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "k8sel", "run", "-q", "-"],
+        [sys.executable, *rooted.K8SEL, "run", "-q", "-"],
         input=json.dumps(file),
         env={**rooted.environ(machine.root, torch_env), **own},
         capture_output=True,

@@ -1,6 +1,6 @@
-"""The entrypoint on a machine that is a folder: no variable of production says where devices are, so the tests do.
+"""The entrypoint and k8sel on a machine that is a folder: no variable of production says where devices are.
 
-``K8SEL_ROOT`` is read by the starts below alone; the entrypoint of a container refuses it.
+``K8SEL_ROOT`` is read by the starts below alone; the entrypoint of a container refuses it, and k8sel does not read it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,17 @@ from unittest.mock import patch
 
 from k8sel.bundle import files, zipapp
 
+# Instead of ``-m k8sel``, behind any Python that has k8sel.
+K8SEL = (
+    "-c",
+    """
+import os
+from k8sel.machine import hardware
+hardware.ROOT = os.environ.get("K8SEL_ROOT", "")
+from k8sel.__main__ import main
+main()
+""",
+)
 _START = 'import os\n\nmain(root=os.environ.get("K8SEL_ROOT", ""))\n'
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrypoint import rooted
 from matrix.doors import TORCHRUN
 
 from gpu.conftest import Gpus
@@ -35,7 +36,7 @@ def seen(gpus: Gpus, by: str, **variables: str) -> list[str]:
 
 
 def test_the_devices_are_those_that_nvidia_smi_names(gpus: Gpus) -> None:
-    done = gpus.plain(sys.executable, "-m", "k8sel", "devices", "--type", "cuda", "-o", "json")
+    done = gpus.plain(sys.executable, *rooted.K8SEL, "devices", "--type", "cuda", "-o", "json")
     (cuda,) = json.loads(done.stdout)["types"]
     assert (cuda["how"], cuda["driver"], cuda["notes"]) == ("NVML", gpus.cards[0].driver, [])
     found = [(device["uuid"], device["pci"], device["name"]) for device in cuda["devices"]]
@@ -128,7 +129,7 @@ def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) 
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "gpu"}, "spec": spec}
     (folder / "job.yaml").write_text(json.dumps(file))
     path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin:{folder / 'else'}"
-    done = gpus.plain(sys.executable, "-m", "k8sel", "run", "-q", str(folder / "job.yaml"), env={"PATH": path})
+    done = gpus.plain(sys.executable, *rooted.K8SEL, "run", "-q", str(folder / "job.yaml"), env={"PATH": path})
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from entrypoint import rooted
 from entrypoint.machines import uuid
 
 Rank = dict[str, Any]
@@ -38,7 +39,7 @@ def start(command: Sequence[str], env: Mapping[str, str], text: str = "") -> Don
 
 def k8sel(text: str, env: Mapping[str, str], *words: str, python: str = sys.executable) -> Done:
     """A k8sel command that reads ``text``."""
-    return start([python, "-m", "k8sel", *words, "-"], env, text)
+    return start([python, *rooted.K8SEL, *words, "-"], env, text)
 
 
 def run(text: str, env: Mapping[str, str], python: str = sys.executable) -> Done:

@@ -24,6 +24,7 @@ from k8sel import api
 from k8sel.bundle import files
 from k8sel.errors import SpecError
 from k8sel.facts import accelerators
+from k8sel.machine import hardware
 from k8sel.machine import processes as local
 from k8sel.machine.docker import emit, resolve
 from k8sel.planning import env
@@ -138,7 +139,7 @@ def _plugin(row: str, host: Host, held: Sequence[int]) -> dict[str, str]:
 def _docker(plan: JobPlan, host: Host, machine: Box) -> Start:
     """Docker and the vendor's runtime hand over exactly what the container's arguments say."""
     host.lay_out(machine, DEVICES)
-    with patch.dict(os.environ, K8SEL_ROOT=str(machine.root)):
+    with patch.object(hardware, "ROOT", str(machine.root)):
         (container,) = resolve.containers(plan)
     requested = {"NVIDIA_VISIBLE_DEVICES": ",".join(container.device_ids)} if container.driver == "nvidia" else {}
     given = {**IMAGE, **requested}

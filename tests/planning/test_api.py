@@ -16,6 +16,7 @@ from k8sel.errors import Problem, SpecError
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import validate
 from k8sel.jobfile.complete import CompleteJob
+from k8sel.machine import hardware
 from planning import goldens
 
 HEAVY = ("kubernetes", "docker", "jsonschema", "rich", "typer", "requests")
@@ -94,7 +95,7 @@ def test_this_machine_is_one_node() -> None:
 
 
 def test_auto_is_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
+    monkeypatch.setattr(hardware, "ROOT", str(tmp_path))
 
     assert api.plan(load(TEXT.replace("type: cuda, devices: [2, 0]", "type: auto")), "run").devices.type == "cpu"
 

@@ -32,7 +32,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder = tmp_path / f"sys/devices/system/node/node{node}"
         folder.mkdir(parents=True)
         (folder / "cpulist").write_text(f"{cpus}\n")
-    monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
+    monkeypatch.setattr(hardware, "ROOT", str(tmp_path))
     return tmp_path
 
 
@@ -60,7 +60,7 @@ def test_only_parts_whose_cpus_this_process_may_use_count(
 
 
 def test_a_machine_that_does_not_say_is_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("K8SEL_ROOT", str(tmp_path))
+    monkeypatch.setattr(hardware, "ROOT", str(tmp_path))
 
     assert (hardware.sockets(), hardware.numa_nodes()) == (1, 1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from k8sel.bundle import files
@@ -31,7 +30,7 @@ def needs(plan: JobPlan, *, by_cdi: bool = False) -> str:
 
 
 def _host(row: accelerators.Row, plan: JobPlan, *, by_cdi: bool) -> emit.Host:
-    root = os.environ.get("K8SEL_ROOT", "")  # for tests: the machine below this folder
+    root = hardware.ROOT
     nodes, own = hardware.device_nodes(row, root), _own_nodes(row, root)
     paths = [*(path for found in nodes.values() for path in found), *row.docker_nodes]
     return emit.Host(
