@@ -62,12 +62,11 @@ def _nodes(manifest: Manifest) -> Iterator[_Node]:
 
 def _of_mpi_job(manifest: Manifest) -> Iterator[_Node]:
     """Yields the workers' containers, with the variables that the launcher sends to their ranks."""
-    slots = number(manifest.get("spec", "slotsPerWorker")) or 1
     workers = [pods.containers[0] for pods in manifest.pods if pods.role == "Worker" and pods.containers]
     for _, launcher, starts in mpi.launchers(manifest):
         variables = {name: variable.value for name, variable in launcher.variables.items()} | _sent(starts.words)
         for container in workers:
-            yield _node(container, slots, variables, starts.words, starts.path)
+            yield _node(container, manifest.slots, variables, starts.words, starts.path)
 
 
 def _node(
@@ -106,10 +105,8 @@ def _no_core_left(manifest: Manifest) -> Iterator[Found]:
 
 
 def _bound_to_a_core(manifest: Manifest) -> Iterator[Found]:
-    slots = number(manifest.get("spec", "slotsPerWorker")) or 1
     for _, container, starts in mpi.launchers(manifest):
-        given = next((number(found) for name in ("-n", "-np", "--np") if (found := starts.option(name))), None)
-        ranks = given or slots * manifest.nodes
+        ranks = number(starts.option("-n", "-np", "--np")) or manifest.slots * manifest.nodes
         threads = number(_sent(starts.words).get(_THREADS) or _value(container, _THREADS)) or 0
         if (
             mpi.implementation(manifest) == "OpenMPI"

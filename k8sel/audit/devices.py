@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Variable, mapping, row_of
 from k8sel.audit.trap import Found, Trap
+from k8sel.entrypoint.masks import needed, unordered
 from k8sel.facts.accelerators import ROWS, Row
 
 _PLUGIN = "NVIDIA/k8s-device-plugin README.md, internal/plugin/server.go"
@@ -16,13 +17,8 @@ _LEVEL_ZERO = "oneapi-src/level-zero-spec scripts/core/PROG.rst, Affinity Mask"
 _RESOURCES = "kubernetes/kubernetes pkg/apis/core/validation/validation.go (ValidateResourceRequirements)"
 
 
-def _containers(manifest: Manifest) -> Iterator[Container]:
-    for pods in manifest.pods:
-        yield from pods.containers
-
-
 def _beside_request(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container in manifest.containers:
         for asked in container.asks:
             variable = container.env.get(asked.row.exposure_env or "")
             if variable and variable.value not in ("void", ""):
@@ -30,7 +26,7 @@ def _beside_request(manifest: Manifest) -> Iterator[Found]:
 
 
 def _all_without_request(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container in manifest.containers:
         for row in ROWS.values():
             variable = container.env.get(row.exposure_env or "")
             if variable and variable.value not in ("void", "none", "") and not _asks(container, row):
@@ -41,56 +37,52 @@ def _asks(container: Container, row: Row) -> bool:
     return any(asked.row is row for asked in container.asks)
 
 
-def _masks(container: Container) -> Iterator[tuple[Row, str, Variable, list[str]]]:
-    """Yields the masks of a container: row, name, variable and parts."""
-    asked = [each.row for each in container.asks]
-    for name, variable in container.variables.items():
-        rows = [row for row in (*asked, *ROWS.values()) if row.mask_env == name]
-        if rows:
-            yield rows[0], name, variable, [part.strip() for part in variable.value.split(",")]
+def _masks(manifest: Manifest) -> Iterator[tuple[Container, Row, str, Variable, list[str]]]:
+    """Yields each mask: its container, row, name, variable and parts."""
+    for container in manifest.containers:
+        asked = [each.row for each in container.asks]
+        for name, variable in container.variables.items():
+            rows = [row for row in (*asked, *ROWS.values()) if row.mask_env == name]
+            if rows:
+                yield container, rows[0], name, variable, [part.strip() for part in variable.value.split(",")]
 
 
 def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container, row, name, variable, listed in _masks(manifest):
         parts = [each for each in container.asks if "mig" in each.resource]
-        for row, name, variable, listed in _masks(container):
-            if parts and row.mask_value == "uuid" and all(map(str.isdecimal, listed)):
-                yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
+        if parts and row.mask_value == "uuid" and all(map(str.isdecimal, listed)):
+            yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
 
 
 def _beyond_count(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
-        for row, name, variable, listed in _masks(container):
-            count = sum(each.count for each in container.asks if each.row is row)
-            beyond = [part for part in listed if part.isdecimal() and int(part) >= count]
-            if count and beyond and row.mask_value != "module":
-                yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
+    for container, row, name, variable, listed in _masks(manifest):
+        count = sum(each.count for each in container.asks if each.row is row)
+        positions = [int(part) for part in listed if part.isdecimal()]
+        if 0 < count < needed(positions) and row.mask_value != "module":
+            yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
 
 
 def _unordered(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
-        for row, name, variable, listed in _masks(container):
-            numbers = [int(part) for part in listed if part.isdecimal()]
-            if not row.mask_ordered and numbers != sorted(numbers):
-                yield variable.path, f"{name}={variable.value}"
+    for _, row, name, variable, listed in _masks(manifest):
+        numbers = tuple(int(part) for part in listed if part.isdecimal())
+        if unordered(row.at_start, [numbers]):
+            yield variable.path, f"{name}={variable.value}"
 
 
 def _twice(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
-        for _, name, variable, listed in _masks(container):
-            if len(set(listed)) < len(listed):
-                yield variable.path, f"{name}={variable.value} names a device twice"
+    for _, _, name, variable, listed in _masks(manifest):
+        if len(set(listed)) < len(listed):
+            yield variable.path, f"{name}={variable.value} names a device twice"
 
 
 def _hides_nothing(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
-        for row, name, variable, _ in _masks(container):
-            if variable.value == "" and row.mask_hide.get(name) != "":
-                yield variable.path, f"{name} is empty"
+    for _, row, name, variable, _ in _masks(manifest):
+        if variable.value == "" and row.mask_hide.get(name) != "":
+            yield variable.path, f"{name} is empty"
 
 
 def _several_masks(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container in manifest.containers:
         for row in dict.fromkeys(each.row.name for each in container.asks):
             names = _selecting(container, ROWS[row])
             if len(names) > 1:
@@ -103,7 +95,7 @@ def _selecting(container: Container, row: Row) -> list[str]:
 
 
 def _requests_differ(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container in manifest.containers:
         resources = mapping(container.data.get("resources"))
         requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
         for resource in (*requests, *(name for name in limits if name not in requests)):
@@ -115,7 +107,7 @@ def _requests_differ(manifest: Manifest) -> Iterator[Found]:
 
 
 def _fractions(manifest: Manifest) -> Iterator[Found]:
-    for container in _containers(manifest):
+    for container in manifest.containers:
         for field in ("requests", "limits"):
             for resource, amount in mapping(mapping(container.data.get("resources")).get(field)).items():
                 if row_of(str(resource)) and not re.fullmatch(r"[0-9]+", str(amount)):

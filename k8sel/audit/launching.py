@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Pods, mapping, number
+from k8sel.adopt.manifest.started import Started
 from k8sel.audit.trap import Found, Trap
 from k8sel.facts.names import LONGEST
 
@@ -34,6 +35,13 @@ def training(manifest: Manifest) -> Iterator[tuple[Pods, Container]]:
                 yield pods, container
 
 
+def starts(manifest: Manifest, *programs: str) -> Iterator[tuple[Pods, Container, Started]]:
+    """Yields the containers that train and start one of ``programs``."""
+    for pods, container in training(manifest):
+        if container.starts and (not programs or container.launches(*programs)):
+            yield pods, container, container.starts
+
+
 def of_pytorch_job(manifest: Manifest) -> Iterator[tuple[Pods, Container]]:
     """Yields the containers of a PyTorchJob that train."""
     return training(manifest) if manifest.kind == "PyTorchJob" else iter(())
@@ -57,10 +65,10 @@ def _counted(manifest: Manifest) -> Iterator[Found]:
 
 
 def _counted_by_torchrun(manifest: Manifest) -> Iterator[Found]:
-    for pods, container in training(manifest):
-        given = container.starts.option("--nproc-per-node", "--nproc_per_node") if container.starts else None
-        if container.starts and given in _BY_COUNT and not pods.asks:
-            yield container.starts.path, f"torchrun --nproc-per-node={given}, in a pod that requests no device"
+    for pods, _, start in starts(manifest):
+        given = start.option("--nproc-per-node", "--nproc_per_node")
+        if given in _BY_COUNT and not pods.asks:
+            yield start.path, f"torchrun --nproc-per-node={given}, in a pod that requests no device"
 
 
 def _container_name(manifest: Manifest) -> Iterator[Found]:

@@ -80,12 +80,11 @@ def _intel_script(manifest: Manifest) -> Iterator[Found]:
 
 
 def _slots(manifest: Manifest) -> Iterator[Found]:
-    slots = number(manifest.get("spec", "slotsPerWorker")) or 1
     workers = sum(pods.replicas for pods in manifest.pods if pods.role == "Worker")
     for _, _, starts in launchers(manifest):
-        ranks = next((number(given) for name in ("-n", "-np", "--np") if (given := starts.option(name))), None)
-        if ranks and workers and ranks != slots * workers:
-            yield starts.path, f"{ranks} ranks, and {workers} workers with {slots} slots"
+        ranks = number(starts.option("-n", "-np", "--np"))
+        if ranks and workers and ranks != manifest.slots * workers:
+            yield starts.path, f"{ranks} ranks, and {workers} workers with {manifest.slots} slots"
 
 
 def _launcher_asks(manifest: Manifest) -> Iterator[Found]:

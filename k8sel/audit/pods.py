@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sel.adopt.manifest.reader import Container, Manifest, Pods, dig, listing, mapping, number
+from k8sel.adopt.manifest.reader import Container, Manifest, dig, listing, mapping, number
 from k8sel.audit.launching import training
 from k8sel.audit.trap import Found, Trap
 
@@ -15,7 +15,7 @@ _STARTERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "mpiexe
 _FIXED_PORT = {"PyTorchJob": "23456, the group's", "MPIJob": "sshd's"}
 
 
-def _processes(manifest: Manifest, pods: Pods, container: Container) -> int:
+def _processes(manifest: Manifest, container: Container) -> int:
     """Returns the number of processes of a container, as far as the file gives it."""
     option = container.starts.option("--nproc-per-node", "--num_processes", "--num_gpus") if container.starts else None
     per_node = manifest.get("spec", "nprocPerNode" if manifest.kind == "PyTorchJob" else "slotsPerWorker")
@@ -24,12 +24,12 @@ def _processes(manifest: Manifest, pods: Pods, container: Container) -> int:
 
 def _no_shm(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
-        several = _processes(manifest, pods, container) > 1 and pods.role != "Launcher"
-        if several and container.asks and not dig(pods.spec, "hostIPC") and not _has_shm(pods, container):
+        several = _processes(manifest, container) > 1 and pods.role != "Launcher"
+        if several and container.asks and not dig(pods.spec, "hostIPC") and not _has_shm(container):
             yield container.path, f"{container.name or 'the container'} has no volume at /dev/shm"
 
 
-def _has_shm(pods: Pods, container: Container) -> bool:
+def _has_shm(container: Container) -> bool:
     return any(dig(mount, "mountPath") == "/dev/shm" for mount in listing(container.data.get("volumeMounts")))
 
 

@@ -6,89 +6,79 @@ from collections.abc import Iterator
 
 from k8sel.adopt.line.dropped import TABLE as DROPPED
 from k8sel.adopt.manifest.reader import Manifest, number
-from k8sel.audit.launching import TORCHRUN, of_pytorch_job, processes_of_a_node, training
+from k8sel.audit.launching import TORCHRUN, processes_of_a_node, starts
 from k8sel.audit.trap import Found, Trap
 
 _ACCELERATE = "huggingface/accelerate src/accelerate/commands/launch.py, utils/launch.py"
+_ACCELERATES = ("accelerate", "accelerate-launch")
 _DEEPSPEED = "deepspeedai/DeepSpeed deepspeed/launcher/runner.py"
 
 
 def _accelerate_incomplete(manifest: Manifest) -> Iterator[Found]:
-    for _, container in of_pytorch_job(manifest):
-        if container.launches("accelerate", "accelerate-launch") and container.starts and manifest.nodes > 1:
-            wanted = ("--num_processes", "--num_machines", "--machine_rank", "--main_process_ip", "--main_process_port")
-            missing = [name for name in wanted if container.starts.option(name) is None]
-            if missing:
-                yield container.starts.path, f"accelerate launch lacks {', '.join(missing)}"
+    wanted = ("--num_processes", "--num_machines", "--machine_rank", "--main_process_ip", "--main_process_port")
+    for _, _, start in starts(manifest, *_ACCELERATES) if _is_group(manifest) else ():
+        missing = [name for name in wanted if start.option(name) is None]
+        if missing:
+            yield start.path, f"accelerate launch lacks {', '.join(missing)}"
+
+
+def _is_group(manifest: Manifest) -> bool:
+    return manifest.kind == "PyTorchJob" and manifest.nodes > 1
 
 
 def _accelerate_total(manifest: Manifest) -> Iterator[Found]:
-    for pods, container in training(manifest):
-        if not container.launches("accelerate", "accelerate-launch") or container.starts is None:
-            continue
-        total = number(container.starts.option("--num_processes"))
-        machines = number(container.starts.option("--num_machines")) or 1
+    for pods, _, start in starts(manifest, *_ACCELERATES):
+        total, machines = number(start.option("--num_processes")), number(start.option("--num_machines")) or 1
         devices = sum(each.count for each in pods.asks)
         if total and machines > 1 and devices and total // machines < devices:
             given = f"--num_processes {total} on {machines} machines"
-            yield container.starts.path, f"{given} is {total // machines} a node, and a node has {devices} devices"
+            yield start.path, f"{given} is {total // machines} a node, and a node has {devices} devices"
 
 
 def _accelerate_cpu(manifest: Manifest) -> Iterator[Found]:
-    for _, container in training(manifest):
-        if container.launches("accelerate", "accelerate-launch") and container.starts:
-            total = number(container.starts.option("--num_processes")) or 1
-            hostfile = container.starts.option("--mpirun_hostfile")
-            if container.starts.option("--cpu") is not None and total > 1 and hostfile is None:
-                yield container.starts.path, f"accelerate launch --cpu --num_processes {total}"
+    for _, _, start in starts(manifest, *_ACCELERATES):
+        total = number(start.option("--num_processes")) or 1
+        if start.option("--cpu") is not None and total > 1 and start.option("--mpirun_hostfile") is None:
+            yield start.path, f"accelerate launch --cpu --num_processes {total}"
 
 
 def _deepspeed_alone(manifest: Manifest) -> Iterator[Found]:
-    for _, container in of_pytorch_job(manifest):
-        starts = container.starts
-        if container.launches("deepspeed") and starts and manifest.nodes > 1:
-            options = [starts.option("--hostfile", "-H"), starts.option("--no_ssh")]
-            if None in options:
-                yield starts.path, f"deepspeed on {manifest.nodes} nodes without --hostfile and --no_ssh"
+    for _, _, start in starts(manifest, "deepspeed") if _is_group(manifest) else ():
+        if None in (start.option("--hostfile", "-H"), start.option("--no_ssh")):
+            yield start.path, f"deepspeed on {manifest.nodes} nodes without --hostfile and --no_ssh"
 
 
 def _deepspeed_order(manifest: Manifest) -> Iterator[Found]:
-    for _, container in training(manifest):
-        if not container.launches("deepspeed") or container.starts is None:
-            continue
-        include = container.starts.option("--include", "-i")
+    for _, container, start in starts(manifest, "deepspeed"):
+        include = start.option("--include", "-i")
         masks = [variable.value for name, variable in container.variables.items() if name.endswith("_VISIBLE_DEVICES")]
         for text in (include.rpartition(":")[2] if include else "", *masks):
             listed = text.split(",")
             if len(listed) > 1 and all(map(str.isdecimal, listed)) and listed != sorted(listed, key=int):
-                yield container.starts.path, f"deepspeed gets devices {text}"
+                yield start.path, f"deepspeed gets devices {text}"
 
 
 def _one_thread(manifest: Manifest) -> Iterator[Found]:
-    for pods, container in training(manifest):
-        if container.launches("torchrun") and container.starts and not pods.asks:
-            given = container.starts.option("--nproc-per-node") or processes_of_a_node(manifest)[0]
-            if (number(given) or 1) > 1 and "OMP_NUM_THREADS" not in container.variables:
-                yield container.starts.path, f"torchrun starts {given} processes on CPUs, without OMP_NUM_THREADS"
+    for pods, container, start in starts(manifest, "torchrun"):
+        given = start.option("--nproc-per-node") or processes_of_a_node(manifest)[0]
+        if not pods.asks and (number(given) or 1) > 1 and "OMP_NUM_THREADS" not in container.variables:
+            yield start.path, f"torchrun starts {given} processes on CPUs, without OMP_NUM_THREADS"
 
 
 def _dropped(manifest: Manifest) -> Iterator[Found]:
-    for _, container in training(manifest):
-        words = container.starts.words if container.starts else ()
-        for index, word in enumerate(words):
+    for _, _, start in starts(manifest):
+        for word, following in zip(start.words, (*start.words[1:], ""), strict=True):
             option, _, value = word.partition("=")
-            value = value or (words[index + 1] if index + 1 < len(words) else "")
             for row in DROPPED:
-                if row.option == option and row.value in (None, value) and container.starts:
+                if row.option == option and row.value in (None, value or following):
                     shown = f"{option} {row.value}" if row.value else option
-                    yield container.starts.path, f"{shown}: {row.message}"
+                    yield start.path, f"{shown}: {row.message}"
 
 
 def _shell_first(manifest: Manifest) -> Iterator[Found]:
-    for _, container in training(manifest):
-        starts = container.starts
-        if starts and starts.by_shell and not starts.replaces_shell and not starts.program.startswith("sshd"):
-            yield starts.path, f"a shell runs several commands, and {starts.program} is one of them"
+    for _, _, start in starts(manifest):
+        if start.by_shell and not start.replaces_shell and not start.program.startswith("sshd"):
+            yield start.path, f"a shell runs several commands, and {start.program} is one of them"
 
 
 TRAPS = (

@@ -6,31 +6,22 @@ from base64 import b64encode
 from functools import cache
 from typing import Any
 
-from msgspec import Struct
-
 from k8sel.bundle import files
 from k8sel.jobfile.canonical import sha256
 from k8sel.planning.plan import JobPlan
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    script: str
-    archive: str  # in base64
-    digest: str
-
-
 @cache
-def _content() -> _Content:
-    """The files of the ConfigMap. They are the same for every job, so k8sel builds them once."""
+def _content() -> tuple[str, str, str]:
+    """The script, the archive in base64 and their hash. They are the same for every job: k8sel builds them once."""
     script, archive = files.script(), files.archive()
-    digest = sha256(script.encode() + b"\0" + archive).hexdigest()
-    return _Content(script=script, archive=b64encode(archive).decode(), digest=digest)
+    return script, b64encode(archive).decode(), sha256(script.encode() + b"\0" + archive).hexdigest()
 
 
 def emit(plan: JobPlan) -> dict[str, Any]:
     """The ConfigMap of ``plan``. Its name contains a hash of its content, because it is immutable."""
-    content = _content()
-    metadata: dict[str, Any] = {"name": f"{plan.name}-k8sel-{content.digest[:10]}"}
+    script, archive, digest = _content()
+    metadata: dict[str, Any] = {"name": f"{plan.name}-k8sel-{digest[:10]}"}
     if plan.namespace:
         metadata["namespace"] = plan.namespace
     metadata["labels"] = dict(plan.labels)
@@ -39,6 +30,6 @@ def emit(plan: JobPlan) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": metadata,
         "immutable": True,
-        "data": {files.SCRIPT: content.script},
-        "binaryData": {files.ARCHIVE: content.archive},
+        "data": {files.SCRIPT: script},
+        "binaryData": {files.ARCHIVE: archive},
     }

@@ -56,6 +56,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(msgspec.json.decode(TABLE.r
 MPIS: Mapping[str, Mpi] = MappingProxyType(msgspec.json.decode(MPI_TABLE.read_bytes(), type=dict[str, Mpi]))
 
 
-def mpi_of(launcher: str, implementation: str | None) -> Mpi | None:
+def mpi_of(launcher: str, implementation: str) -> Mpi | None:
     """The MPI by which ``launcher`` starts processes; None where it does without."""
-    return MPIS.get(implementation or "") if LAUNCHERS[launcher].uses_mpi else None
+    return MPIS[implementation] if LAUNCHERS[launcher].uses_mpi else None

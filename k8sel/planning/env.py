@@ -14,7 +14,7 @@ Entry = Mapping[str, Any]
 _REFERENCE = r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)"
 _REFERRING = 2  # after constants and entries with a valueFrom
 _POD_FIELDS = frozenset(("fieldRef", "resourceFieldRef"))
-_EXPANDED = r"\$\$|\$\(([^)]*)\)"
+EXPANDED = r"\$\$|\$\(([^)]*)\)"
 
 
 class Reference(str):
@@ -53,7 +53,7 @@ def resolve(variables: Iterable[Entry]) -> dict[str, str]:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Returns ``text`` as a container gets it: expands each known ``$(NAME)``, and ``$$`` to ``$``."""
-    return re.sub(_EXPANDED, lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
+    return re.sub(EXPANDED, lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
 
 
 def merge(*parts: Iterable[Entry]) -> tuple[Entry, ...]:

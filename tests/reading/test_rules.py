@@ -18,6 +18,7 @@ from k8sel.jobfile import rules
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.quantity import amount
+from k8sel.jobfile.rules import docker
 from k8sel.jobfile.rules.common import Rule
 from k8sel.jobfile.validate import RULES, errors, namespace_policy, validate
 
@@ -83,9 +84,10 @@ def test_every_rule_is_registered_and_says_what_it_is_for() -> None:
             for name, member in members
             if not name.startswith("_") and list(inspect.signature(member).parameters) == ["job", "platform"]
         ]
-    assert set(found) == set(RULES)
-    assert len(set(RULES)) == len(RULES)
-    assert all(inspect.getdoc(rule) for rule in RULES)
+    registered = (*RULES, *docker.RULES)
+    assert set(found) == set(registered)
+    assert len(set(registered)) == len(registered)
+    assert all(inspect.getdoc(rule) for rule in registered)
 
 
 @given(

@@ -12,7 +12,7 @@ from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.adopt.manifest import fields
 from k8sel.adopt.manifest.places import Places
-from k8sel.adopt.manifest.reader import KINDS, Container, Manifest, Pods, listing, manifests, number
+from k8sel.adopt.manifest.reader import KINDS, Container, Manifest, Pods, listing, manifests
 from k8sel.errors import Problem
 from k8sel.facts.names import LABEL_JOB
 from k8sel.jobfile.yamlio import parse
@@ -114,7 +114,7 @@ def _group(manifest: Manifest) -> tuple[int, int] | None:
     if manifest.kind != "MPIJob":
         return None
     also = 1 if manifest.get("spec", "runLauncherAsWorker") else 0
-    return manifest.nodes + also or 1, number(manifest.get("spec", "slotsPerWorker")) or 1
+    return manifest.nodes + also or 1, manifest.slots
 
 
 def _words(container: Container, places: Places, draft: Draft) -> Iterable[Word]:

@@ -9,8 +9,7 @@ from itertools import accumulate
 from k8sel.adopt.line.words import Word
 from k8sel.errors import FieldPath
 from k8sel.jobfile.yamlio import Document
-
-_EXPANDED = re.compile(r"\$\$|\$\(([^)]*)\)")
+from k8sel.planning.env import EXPANDED, filled
 
 
 class Places:
@@ -28,15 +27,6 @@ class Places:
 
     def filled(self, text: str, path: FieldPath, env: Mapping[str, Word]) -> Word:
         """Returns ``text`` with ``$(NAME)`` filled in from ``env``, as the kubelet does; a missing name stays."""
-        known = {name for name, word in env.items() if not word.unknown}
-        unknown = tuple(
-            match[0] for match in _EXPANDED.finditer(text) if match[1] is not None and match[1] not in known
-        )
-        filled = _EXPANDED.sub(lambda match: _value(match, env, known), text)
-        return self.word(filled, path, unknown=unknown)
-
-
-def _value(match: re.Match[str], env: Mapping[str, Word], known: set[str]) -> str:
-    if match[0] == "$$":
-        return "$"
-    return env[match[1]].text if match[1] in known else match[0]
+        known = {name: word.text for name, word in env.items() if not word.unknown}
+        unknown = (match[0] for match in re.finditer(EXPANDED, text) if match[1] is not None and match[1] not in known)
+        return self.word(filled(text, known), path, unknown=tuple(unknown))

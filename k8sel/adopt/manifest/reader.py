@@ -95,10 +95,19 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return dig(self.data, *path)
 
     @property
+    def containers(self) -> Iterator[Container]:
+        """All containers of all pods."""
+        return (container for pods in self.pods for container in pods.containers)
+
+    @property
     def nodes(self) -> int:
         """The number of pods that compute."""
-        computing = [pods.replicas for pods in self.pods if pods.role != "Launcher"]
-        return sum(computing)
+        return sum(pods.replicas for pods in self.pods if pods.role != "Launcher")
+
+    @property
+    def slots(self) -> int:
+        """The number of an MPIJob's ranks on each worker."""
+        return number(self.get("spec", "slotsPerWorker")) or 1
 
 
 def manifests(document: Document) -> Iterator[Manifest]:

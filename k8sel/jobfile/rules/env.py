@@ -11,7 +11,7 @@ from msgspec import UNSET
 from k8sel.errors import Problem
 from k8sel.facts import accelerators, backends
 from k8sel.facts.backends import VARIABLES
-from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
+from k8sel.facts.launchers import LAUNCHERS, Mpi, mpi_of
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.complete import CompleteJob
@@ -86,11 +86,8 @@ def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that bind processes where ``mpi.binding`` is set: mpirun's command line overrides them."""
     spec = job.spec
-    written = (
-        bound_by(MPIS[str(spec.mpi.implementation)], spec.mpi.binding or "")
-        if LAUNCHERS[spec.launcher].uses_mpi
-        else ()
-    )
+    mpi = mpi_of(spec.launcher, spec.mpi.implementation)
+    written = bound_by(mpi, spec.mpi.binding or "") if mpi else ()
     for index, entry in enumerate(spec.env):
         if entry.name in written:
             message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"

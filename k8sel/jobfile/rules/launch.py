@@ -83,7 +83,7 @@ def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Proble
 def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a path that ssh's options cannot hold: they are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
-    if path and re.search(ENDS_AN_OPTION, path):
+    if re.search(ENDS_AN_OPTION, path):
         message = f"{quote(path)} has a character that ends an option of ssh"
         yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
 

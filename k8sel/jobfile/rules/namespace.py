@@ -6,6 +6,7 @@ https://github.com/kubernetes/pod-security-admission/tree/v0.36.3/policy (check_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from k8sel.errors import FieldPath, Problem
@@ -74,10 +75,9 @@ def _no_host_path(job: CompleteJob) -> Iterator[Problem]:
             yield forbidden(path, "the namespace's level allows no host path", "a persistentVolumeClaim")
 
 
-def _not_privileged(job: CompleteJob) -> Iterator[Problem]:
-    if job.spec.security_context.get("privileged") is True:
-        path = ("spec", "securityContext", "privileged")
-        yield forbidden(path, "the namespace's level allows no privileged container", "leave it out")
+def _not_true(job: CompleteJob, field: str, message: str) -> Iterator[Problem]:
+    if job.spec.security_context.get(field) is True:
+        yield forbidden(("spec", "securityContext", field), f"the namespace's level {message}", "leave it out")
 
 
 def _named(job: CompleteJob, part: str) -> list[str] | None:
@@ -94,14 +94,6 @@ def _capabilities(job: CompleteJob, allowed: frozenset[str]) -> Iterator[Problem
             yield forbidden(path, f"the namespace's level does not allow {bare(name)}", "leave it out")
 
 
-def _baseline_capabilities(job: CompleteJob) -> Iterator[Problem]:
-    yield from _capabilities(job, BASELINE_CAPABILITIES)
-
-
-def _restricted_capabilities(job: CompleteJob) -> Iterator[Problem]:
-    yield from _capabilities(job, RESTRICTED_CAPABILITIES)
-
-
 def _not_root(job: CompleteJob) -> Iterator[Problem]:
     root = [path for user, path in _said(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
     maybe = [path for refused, path in _said(job, "runAsNonRoot") if refused is False]
@@ -111,12 +103,6 @@ def _not_root(job: CompleteJob) -> Iterator[Problem]:
         hint = "podSecurityContext: {runAsUser: 1000}, or runAsNonRoot: true where the image has a user"
         message = "the namespace's level allows no root, and the file names no user"
         yield forbidden(("spec", "podSecurityContext"), message, hint)
-
-
-def _no_escalation(job: CompleteJob) -> Iterator[Problem]:
-    if job.spec.security_context.get("allowPrivilegeEscalation") is True:
-        path = ("spec", "securityContext", "allowPrivilegeEscalation")
-        yield forbidden(path, "the namespace's level does not allow it", "leave it out")
 
 
 def _drops_all(job: CompleteJob) -> Iterator[Problem]:
@@ -178,22 +164,22 @@ def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
 BASELINE: tuple[Check, ...] = (
     _no_host_network,
     _no_host_path,
-    _not_privileged,
+    partial(_not_true, field="privileged", message="allows no privileged container"),
     _confined,
     _no_selinux_user,
     _safe_sysctls,
 )
 RESTRICTED: tuple[Check, ...] = (
     *BASELINE,
-    _restricted_capabilities,
+    partial(_capabilities, allowed=RESTRICTED_CAPABILITIES),
     _not_root,
-    _no_escalation,
+    partial(_not_true, field="allowPrivilegeEscalation", message="does not allow it"),
     _drops_all,
     _volume_kinds,
     _no_init_container,
 )
 LEVELS: dict[str, tuple[Check, ...]] = {
     "privileged": (),
-    "baseline": (*BASELINE, _baseline_capabilities),
+    "baseline": (*BASELINE, partial(_capabilities, allowed=BASELINE_CAPABILITIES)),
     "restricted": RESTRICTED,
 }
