@@ -7,6 +7,8 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from k8sel.facts.kinds import JOB_KINDS, TargetName
+
 TABLE = Path(__file__).parent / "launchers.json"
 MPI_TABLE = Path(__file__).parent / "mpi.json"
 
@@ -15,7 +17,6 @@ class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """The way in which a launcher places its processes."""
 
     title: str  # what it does, for people
-    targets: tuple[str, ...]  # the targets that can run it; the first is the default
     per_device: bool  # starts one process for each device by default
     uses_mpi: bool
     restarts: bool  # starts failed processes again
@@ -27,6 +28,11 @@ class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     warning_without_devices: tuple[str, str] | None
     ccl: dict[str, str]  # oneCCL's variables; mpirun's are in the row of its MPI
     source: str
+
+    @property
+    def targets(self) -> tuple[TargetName, ...]:
+        """The kinds of job that run it; the first is the default."""
+        return tuple(row.kind for row in JOB_KINDS.values() if row.uses_mpi == self.uses_mpi)
 
 
 class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -125,4 +125,5 @@ def _exists(path: str) -> bool:
         return keys[0] in conflicts.FACTS
     if head not in MODELS:
         return head in ("on", *VIEWS)
-    return keys[0] in (*MODELS[head].__struct_encode_fields__, "name")
+    computed = [name for name, value in vars(MODELS[head]).items() if isinstance(value, property)]
+    return keys[0] in (*MODELS[head].__struct_encode_fields__, *computed, "name")

@@ -21,6 +21,7 @@ from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts import accelerators, backends, launchers
 from k8sel.facts.backends import BACKENDS
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
@@ -153,6 +154,11 @@ COMPUTES: Mapping[str, dict[str, Any]] = {
 }
 
 
+TARGETS: Mapping[str, dict[str, list[str]]] = {
+    kind: {"launchers": [name for name, row in LAUNCHERS.items() if kind in row.targets]} for kind in JOB_KINDS
+}
+
+
 def _job(job: CompleteJob) -> dict[str, Any]:
     """Returns the numbers and amounts of the job that conditions compare."""
     spec, annotations = job.spec, job.metadata.annotations.items()
@@ -176,7 +182,7 @@ def _amount(value: float | str | None) -> Decimal | None:
 
 VIEWS: dict[str, Callable[[CompleteJob], Any]] = {
     "launcher": lambda job: LAUNCHERS[job.spec.launcher],
-    "target": lambda job: {"launchers": [name for name, row in LAUNCHERS.items() if job.spec.target in row.targets]},
+    "target": lambda job: TARGETS[job.spec.target],
     "mpi": lambda job: launchers.mpi_of(job.spec.launcher, job.spec.mpi.implementation),
     "type": lambda job: accelerators.ROWS.get(job.spec.accelerator.type),
     "backend": lambda job: BACKENDS.get(job.spec.backend or ""),
