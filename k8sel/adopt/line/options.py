@@ -108,8 +108,8 @@ def _look_up(index: Mapping[str, Option], name: str, style: Style) -> Option | N
     family = next((index[each] for each in index if each.endswith("*") and normal.startswith(each[:-1])), None)
     if normal in index or family or not style.abbreviates or not name.startswith("--"):
         return index.get(normal, family)
-    longer = {index[each].names: index[each] for each in index if each.startswith(normal)}
-    return next(iter(longer.values())) if len(longer) == 1 else None
+    longer = [option for each, option in index.items() if each.startswith(normal)]
+    return longer[0] if len(longer) == 1 else None
 
 
 def _with_values(option: Option, name: Word, following: Sequence[Word], draft: Draft, *, already: int) -> _Found:

@@ -23,31 +23,15 @@ NAMES = "it only names the processes in the agent's messages"
 AGENT = "the agent uses its default"
 BINDS, BIND = "only mpirun binds processes", "use launcher: mpirun with mpi.binding"
 TABLE = (
-    Option("--nproc-per-node", keep=True),
-    Option("--nnodes", keep=True),
-    Option("--max-restarts", keep=True),
-    Option("--module -m", takes=0, keep=True),
-    Option("--no-python", takes=0, keep=True),
-    Option("--standalone", takes=0),
+    *(Option(name, keep=True) for name in ("--nproc-per-node", "--nnodes", "--max-restarts")),
+    *(Option(name, 0, keep=True) for name in ("--module -m", "--no-python")),
+    Option("--standalone --use-env", takes=0),
     Option("--node-rank", note="each node gets its own"),
-    Option("--master-addr", note=GROUP),
-    Option("--master-port", note=GROUP),
-    Option("--rdzv-endpoint", note=GROUP),
-    Option("--rdzv-id", note=GROUP),
-    Option("--rdzv-backend", note=GROUP),
-    Option("--rdzv-conf", note=GROUP),
-    Option("--local-addr", note=GROUP),
+    Option("--master-addr --master-port --local-addr", note=GROUP),
+    Option("--rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf", note=GROUP),
     Option("--role", note=NAMES),
-    Option("--monitor-interval", note=AGENT),
-    Option("--start-method", note=AGENT),
-    Option("--shutdown-timeout", note=AGENT),
-    Option("--signals-to-handle", note=AGENT),
-    Option("--event-log-handler", note=AGENT),
-    Option("--log-dir", note=LOGS),
-    Option("--redirects -r", note=LOGS),
-    Option("--tee -t", note=LOGS),
-    Option("--logs-specs", note=LOGS),
-    Option("--local-ranks-filter", note=LOGS),
+    Option("--monitor-interval --start-method --shutdown-timeout --signals-to-handle --event-log-handler", note=AGENT),
+    Option("--log-dir --redirects -r --tee -t --logs-specs --local-ranks-filter", note=LOGS),
     Option("--numa-binding", note=BINDS, hint=BIND),
     Option(
         "--virtual-local-rank", takes=0, refuse="LOCAL_RANK is a process's own number in a job", hint="leave it out"
@@ -58,7 +42,6 @@ TABLE = (
         refuse="a job file starts a script, a module or a program",
         hint="write the script's name",
     ),
-    Option("--use-env", takes=0),
     Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
 _LOCAL_RANK = re.compile(r"\$local_rank(?![A-Za-z0-9_])|\$\{local_rank\}")
