@@ -6,8 +6,7 @@ import gc
 import os
 import sys
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 from k8sel.entrypoint.report import MISMATCH, Stop
 
 if TYPE_CHECKING:
@@ -77,9 +76,9 @@ def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
         sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
         return 0
     mode, command = split(words)
-    from k8sel.entrypoint.start import environment
+    from k8sel.entrypoint import start
 
-    environ = environment.under(environ)
+    environ = start.with_container(environ)
     if mode != "check":
         _start(mode, command, environ, root)
     return _check(environ, root)
@@ -96,13 +95,12 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _start(mode: str, command: list[str], environ: dict[str, str], root: str) -> NoReturn:
-    from k8sel.entrypoint import launch
-    from k8sel.entrypoint.start import expect
+    from k8sel.entrypoint import launch, start
 
     if not command or _unasked(environ):
         launch.become(launch.find(command, environ), command, environ)
-    here, expectation = _machine(environ, root), expect.read(environ, command)
-    environ = expect.handed_on(expectation, environ)
+    here, expectation = _machine(environ, root), start.expectation(environ, command)
+    environ = start.for_ranks(expectation, environ)
     if expectation.backend or expectation.mpi:
         from k8sel.entrypoint.start import setvars
 
@@ -115,8 +113,8 @@ def _start(mode: str, command: list[str], environ: dict[str, str], root: str) ->
     else:
         from k8sel.entrypoint.start import node
 
-        start = node.start_rank if mode == "rank" else node.start_node
-        environ = start(expectation, here, environ, command)
+        begin = node.start_rank if mode == "rank" else node.start_node
+        environ = begin(expectation, here, environ, command)
     launch.become(program, command, environ)
 
 
@@ -142,11 +140,11 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
 
 def _check(environ: dict[str, str], root: str) -> int:
     """Prints this node's report, also after an error."""
-    from k8sel.entrypoint import report
-    from k8sel.entrypoint.start import expect, gate
+    from k8sel.entrypoint import report, start
+    from k8sel.entrypoint.start import gate
 
     try:
-        answer = gate.check_here(expect.read(environ, []), _machine(environ, root), environ)
+        answer = gate.check_here(start.expectation(environ, []), _machine(environ, root), environ)
     except Stop as stop:
         answer = gate.failed(environ, stop.messages)
     except Exception as error:

@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 from types import FrameType
 
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.machine import read
-from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from typing import Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k8sel.entrypoint.discovery import Device, Found, because
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ The JSON is compact, with sorted camelCase keys. Readers parse it and do not com
 
 from __future__ import annotations
 
-from k8sel.entrypoint.lean import dumps, loads
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps, loads, record
 
 if TYPE_CHECKING:
     from typing import Any, Callable

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.lean import dumps
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps
 
 if TYPE_CHECKING:
     from typing import Any

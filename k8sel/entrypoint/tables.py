@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 import k8sel
-from k8sel.entrypoint.lean import loads
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, loads, record
 
 if TYPE_CHECKING:
     from typing import Any

@@ -16,8 +16,7 @@ from conftest import unavailable
 
 from entrypoint.machines import Box, End, Gpu, devices
 from entrypoint.trees import amd, bank, drm, kfd
-from k8sel.entrypoint import quantity
-from k8sel.entrypoint.checks import surroundings
+from k8sel.entrypoint.checks import product, surroundings
 from k8sel.entrypoint.checks.surroundings import NO_LIMIT, Surroundings
 from k8sel.entrypoint.protocol import Expectation
 
@@ -104,12 +103,12 @@ def test_memory_by_hand_that_is_none(given: str, box: Box) -> None:
     [(1, "1"), (2**26, "64Mi"), (81559 * 2**20, "79.64Gi"), (2**40, "1Ti"), (1100, "1.07Ki"), (2**62, "4096Pi")],
 )
 def test_a_size_as_a_job_file_says_it(number: int, text: str) -> None:
-    assert quantity.size(number) == text
+    assert product.size(number) == text
 
 
 def test_shared_memory_that_is_smaller_than_asked_for(nvml_box: Box) -> None:
     (nvml_box.root / "dev/shm").symlink_to("/dev/shm")
-    held = quantity.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
+    held = product.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
     end = nvml_box.start(expect=devices(0, count=3, sharedMemory=2**60))
     assert end.status == 78
     assert f"/dev/shm of 1024Pi expected, {held} found: is another volume mounted there" in end.message

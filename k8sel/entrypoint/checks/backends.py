@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import tables
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks import NOTHING, Case, Finding, libraries
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.cpus import WORKERS
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import read, whole
-from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any, Iterable

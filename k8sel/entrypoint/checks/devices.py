@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import discovery, masks
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks import NOTHING, Case, Finding
 from k8sel.entrypoint.discovery import Device, because
+from k8sel.entrypoint.machine import names
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.tables import Row
 
 _SHOWN = 8  # devices listed in a message
+# In /dev of every container: opencontainers/runtime-spec config-linux.md "Default Devices"; Docker's and the kubelet's.
+_NO_DEVICES = {"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin"}
+_NO_DEVICES |= {"stdout", "termination-log", "tty", "urandom", "zero"}
 
 
 def unlooked(case: Case) -> Finding:
@@ -69,6 +73,8 @@ def shown(case: Case) -> Finding:
 
 def nodes(case: Case) -> Finding:
     """Notes device nodes in the container of a job that uses none: some vendors have no mask that hides them."""
+    if _NO_DEVICES.issuperset(names(case.machine.dev)):
+        return NOTHING  # most containers end here, without the import of each vendor's module
     found: dict[str, list[str]] = {}
     for row in case.others:
         text = "hidden from the program, but in" if row.maskHide else "not asked for, and nothing can hide it: in"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.launch import INSTALL, behind_env, on_path
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.machine import names
-from k8sel.entrypoint.record import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from typing import Iterable

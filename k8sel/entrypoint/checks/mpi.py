@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import child, tables
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks import NOTHING, Case, Finding
 from k8sel.entrypoint.launch import behind_env, on_path
 
 _SECONDS = 20.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.checks.case import Case, Finding
+from k8sel.entrypoint.checks import Case, Finding
+from k8sel.entrypoint.lean import record
 from k8sel.entrypoint.machine import Machine, names, read, whole
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import record
 from k8sel.entrypoint.tables import Row
 
 NO_LIMIT = -1
@@ -130,9 +130,9 @@ def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
 
 
 def _size(number: int) -> str:
-    from k8sel.entrypoint import quantity
+    from k8sel.entrypoint.checks import product
 
-    return quantity.size(number)
+    return product.size(number)
 
 
 def _shared(machine: Machine) -> int | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import cpus, report
-from k8sel.entrypoint.checks import devices, libraries, surroundings
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding, uses_devices
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.checks import NOTHING, Case, Finding, devices, libraries, surroundings, uses_devices
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:

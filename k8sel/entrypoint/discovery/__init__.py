@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from k8sel.entrypoint.lean import TYPE_CHECKING, record, replace
 from k8sel.entrypoint.machine import Machine, read, whole
-from k8sel.entrypoint.record import TYPE_CHECKING, record, replace
 
 if TYPE_CHECKING:
     from typing import Mapping

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, mig, normal_pci, opened, pci_order
-from k8sel.entrypoint.lean import dumps, loads
+from k8sel.entrypoint.discovery import Device, Found, normal_pci, pci_order
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps, loads, replace
 from k8sel.entrypoint.machine import Machine, names, read
-from k8sel.entrypoint.record import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
     from typing import Callable
@@ -66,6 +65,8 @@ def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
     if len(paths) <= shown or found.how == _NODES:
         return ()
+    from k8sel.entrypoint.discovery import opened
+
     more = f"{len(paths)} device nodes are in this container, {found.how} shows the GPUs of {shown}"
     return (more, *(() if found.how == _PROC else opened.tried(paths).notes))  # tried there already
 
@@ -108,6 +109,8 @@ def by_proc(machine: Machine) -> Found:
 
 def _openable(gpus: dict[str, Device], machine: Machine) -> tuple[list[Device], tuple[str, ...]]:
     """Returns the GPUs, by minor number, whose node can be opened here; a partitioned GPU becomes its parts."""
+    from k8sel.entrypoint.discovery import mig, opened
+
     tried, parts = opened.tried(nodes(machine)), mig.here(machine)
     here = [node for node in nodes(machine) if node not in tried.refused]
     found: list[Device] = []
@@ -144,6 +147,8 @@ def _kernel_driver(text: str) -> str:
 
 def by_nodes(machine: Machine) -> Found:
     """Counts the device nodes only: the number in a node's name is neither CUDA's nor NVML's."""
+    from k8sel.entrypoint.discovery import mig
+
     if _under_wsl(machine):
         raise Unavailable(f"/dev/{_WSL} does not say how many GPUs there are")
     if mig.unexplained(machine):

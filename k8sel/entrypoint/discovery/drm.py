@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, normal_pci, pci_order
+from k8sel.entrypoint.lean import replace
 from k8sel.entrypoint.machine import Machine, names, read
-from k8sel.entrypoint.record import replace
 
 
 def minors(machine: Machine) -> list[int]:

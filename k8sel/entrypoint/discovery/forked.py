@@ -10,8 +10,7 @@ import os
 import select
 import time
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from k8sel.entrypoint.lean import dumps, loads
-from k8sel.entrypoint.record import record
+from k8sel.entrypoint.lean import dumps, loads, record
 
 SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
 # Not in this container, or no device behind the node. With any other error (busy, broken) the device is here.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _bytes(text: str) -> int | None:
     """Reads a size; None for an empty text, such as an empty variable of an image."""
-    from k8sel.entrypoint import quantity
+    from k8sel.entrypoint.checks import product
 
-    return quantity.parse(text.strip()) if text.strip() else None
+    return product.parse(text.strip()) if text.strip() else None
 
 
 def _words(text: str) -> tuple[str, ...]:

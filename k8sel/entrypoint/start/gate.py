@@ -10,13 +10,12 @@ import json
 import time
 
 from k8sel.entrypoint import child, report
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import Case, look
+from k8sel.entrypoint.checks import Case, libraries, look
 from k8sel.entrypoint.checks.survey import stop_or_warn, survey
 from k8sel.entrypoint.launch import behind_env
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import MARK, MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import cpus, masks
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import look
+from k8sel.entrypoint.checks import libraries, look
 from k8sel.entrypoint.checks.survey import settle, survey
 from k8sel.entrypoint.cpus import Share
+from k8sel.entrypoint.lean import TYPE_CHECKING, replace
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING, replace
 from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import summary
 

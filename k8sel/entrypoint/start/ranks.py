@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import whole
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import report, tables
+from k8sel.entrypoint import report, start, tables
 from k8sel.entrypoint.checks import libraries
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.launch import on_path
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
-from k8sel.entrypoint.start import environment
 
 if TYPE_CHECKING:
     from typing import Iterator
@@ -90,8 +89,8 @@ def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
         raise Stop([f"{script} cannot be sourced: it needs bash, which is not in the image"])
     with child.Signals():
         ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
-    found = dict(environment.entries(ended.output))
+    found = dict(start.entries(ended.output))
     if ended.status != 0 or not found:
         raise Stop([f"{script} cannot be sourced: {ended.why()}"])
-    own = {name: environ[name] for name in environment.SHELLS if name in environ}
-    return {**{name: value for name, value in found.items() if name not in environment.SHELLS}, **own}
+    own = {name: environ[name] for name in start.SHELLS if name in environ}
+    return {**{name: value for name, value in found.items() if name not in start.SHELLS}, **own}
