@@ -171,7 +171,7 @@ START = (
     Mutation("enforce-goes-on", "raise Stop(messages)\n", "return\n", MODES),
     Mutation(
         "warn-says-nothing",
-        'report.say(f"{message} (check: {check}, going on)")',
+        'report.say(f"{message} (check: {check}, continuing)")',
         "pass",
         MODES,
     ),

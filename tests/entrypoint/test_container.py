@@ -54,7 +54,7 @@ def test_a_mask_of_the_image_counts_as_it_does_without_ssh(box: Box, tmp_path: P
     box.gpus(Gpu(0, "0000:10:00.0"))
     env = {**RANK, **written(tmp_path, "CUDA_VISIBLE_DEVICES=3")}
     end = box.start(mode, *(["env"] if mode == "rank" else []), expect=devices(0), env=env)
-    assert "CUDA_VISIBLE_DEVICES=3 is set already" in end.out + end.err
+    assert "CUDA_VISIBLE_DEVICES=3 is set, GPU-00000000-0000-0000-0000-000000000000 expected" in end.out + end.err
 
 
 @pytest.mark.parametrize("file", ["", "/nowhere/environ", "/etc", "/dev/null"])

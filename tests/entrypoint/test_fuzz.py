@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWa
 
 A = "0000:1a:00.0"
 GI = 2**30
-OWN_ERROR = "error in the entrypoint itself"
+OWN_ERROR = "internal error: "
 SECONDS = 10.0  # from the start to the command or the message, whatever the driver does
 LIBRARY = "lib/libnvidia-ml.so.1"
 FILES = (

@@ -63,11 +63,11 @@ def look(expectation: Expectation, machine: Machine, environ: dict[str, str]) ->
 
 
 def uses_devices(expectation: Expectation, row: Row) -> bool:
-    """Tells whether the job's processes get devices by a mask."""
+    """Reports if the job's processes get devices by a mask."""
     return row.maskEnv is not None and bool(expectation.devices)
 
 
 def _built_in(row: Row, machine: Machine) -> Found:
-    """Tells whether the device is a part of the machine: no plugin allocates it and no mask hides it."""
+    """Reports if the device is a part of the machine: no plugin allocates it and no mask hides it."""
     found = discovery.find(row.discovery, machine) if row.maskEnv is None else Found()
     return found if found.devices else Found((), "none asked for")

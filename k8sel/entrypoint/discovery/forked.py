@@ -19,7 +19,7 @@ _SUCCEEDED, _FAILED = b"+", b"-"
 
 
 class Failed(Exception):
-    """The call gave no answer; the text says why: its own error, the signal that ended it, or the time limit."""
+    """The call gave no answer; the text is the reason: its own error, the signal that ended it, or the time limit."""
 
 
 def call(function: Callable[[], str], seconds: float) -> str:

@@ -51,10 +51,10 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     plain = [name for name in PLAIN if environ.get(name)]
     if VARIABLE in environ:
         if plain:
-            raise Stop([f"{VARIABLE} and {', '.join(plain)} say the same: give one or the other"])
+            raise Stop([f"{VARIABLE} and {', '.join(plain)} are both set: remove one or the other"])
         return _overridden(_parsed(environ[VARIABLE]), environ)
     if not plain and not environ.get(CHECK):
-        raise Stop([f"nothing says what to find: set K8SEL_ACCELERATOR (see --help) or {VARIABLE}"])
+        raise Stop([f"no expected devices are set: set K8SEL_ACCELERATOR (see --help) or {VARIABLE}"])
     from k8sel.entrypoint.start import byhand
 
     return byhand.expectation(environ, command)
@@ -76,7 +76,7 @@ def _overridden(expectation: Expectation, environ: dict[str, str]) -> Expectatio
 
     check = byhand.check(environ)
     if check != expectation.check:
-        report.say(f"check: {check} by {CHECK}, where the job says {expectation.check}")
+        report.say(f"check: {check} ({CHECK} overrides {expectation.check} of the job)")
     return replace(expectation, check=check)
 
 

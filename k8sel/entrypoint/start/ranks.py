@@ -24,9 +24,7 @@ def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dic
         if len(found) == len(NAMES):
             return found
     known = sorted({row["rank"]["LOCAL_RANK"] for row in flavours.values()} | {"LOCAL_RANK"})
-    raise Stop(
-        [f"no launcher's rank variables are set here (looked for {', '.join(known)}): start it by mpirun or torchrun"]
-    )
+    raise Stop([f"no rank of this process is set ({', '.join(known)}): start it by mpirun or torchrun"])
 
 
 def _tables(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> list[dict[str, str]]:

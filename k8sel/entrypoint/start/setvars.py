@@ -1,6 +1,7 @@
 """Sources the script that sets the variables of Intel's bindings or MPI, as a user of a shell does.
 
-It is found in the container, and the shell gets only its path, as an argument. The command gets its exported variables.
+The entrypoint finds the script in the container. The shell gets its path as an argument, and the command gets the
+variables that it exports.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def sourced(
     except Stop as stop:
         if expectation.check == "enforce":
             raise
-        report.say(f"{stop} (check: {expectation.check}, going on)")
+        report.say(f"{stop} (check: {expectation.check}, continuing)")
         return environ
-    if mode != "rank":  # which is one of many
+    if mode != "rank":  # one of many
         report.say(f"{script} was sourced")
     return found
 
@@ -75,7 +76,7 @@ def _pythons(expectation: Expectation, command: list[str], environ: dict[str, st
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:
-    """Tells whether the loader already searches a folder below ``root``, as it does after both scripts."""
+    """Reports if the loader already searches a folder below ``root``, as it does after both scripts."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(":")
     return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
 
@@ -86,7 +87,7 @@ def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
 
     bash = on_path(["bash"], environ) or on_path(["/bin/bash"], environ)
     if not bash:
-        raise Stop([f"{script} cannot be sourced: it needs bash, which is not in the image"])
+        raise Stop([f"{script} cannot be sourced: bash is not in the image: install it"])
     with child.Signals():
         ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
     found = dict(start.entries(ended.output))
