@@ -148,6 +148,13 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         "",
         "2 processes for 1 cuda device: use as many devices, or fewer processes",
     ),
+    "shares that are not equal": (
+        lambda box: box.nodes(0, 1, 2),
+        devices(0, 1, 2, launcher="torchrun", processesPerNode=2, isolation="process"),
+        None,
+        "",
+        "3 devices have no equal shares for 2 processes: change a number, or the isolation",
+    ),
     "a device named twice": (
         lambda box: box.nodes(0),
         devices(0, 0),

@@ -211,6 +211,15 @@ def test_a_vendors_library_that_no_program_would_find(nvml_box: Box) -> None:
     assert "libcuda" not in note(nvml_box.start(expect=devices()))
 
 
+@pytest.mark.parametrize(("found", "enough"), [(100, True), (95, True), (94, False), (50, False), (0, False)])
+def test_a_smaller_shared_memory_is_a_stop(found: int, enough: bool) -> None:
+    expectation = Expectation("cpu", (), shared_memory=100 * 2**20)
+    problems = surroundings.problems(expectation, surroundings.Surroundings(shared=found * 2**20))
+    assert [problem.partition(":")[0] for problem in problems] == (
+        [] if enough else [f"/dev/shm of 100Mi expected, {f'{found}Mi' if found else 'none'} found"]
+    )
+
+
 def test_where_the_loader_looks(tmp_path: Path) -> None:
     machine = SimpleNamespace(lib="")
     (tmp_path / "libmine.so.1").write_text("")
