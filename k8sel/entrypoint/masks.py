@@ -15,7 +15,7 @@ class Process:
     """One process of the node."""
 
     local_rank: int
-    own: tuple[int, ...]  # positions it computes on
+    own: tuple[int, ...]  # positions of the devices that it uses
     variables: dict[str, str]  # masks
 
 
@@ -26,7 +26,7 @@ def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expec
     result = []
     for rank in range(number):
         seen = _there(own(expectation.devices, number, rank, isolation), found)
-        alone = isolation == "process"  # then what a rank sees is what it computes on
+        alone = isolation == "process"  # then a rank sees only its own devices
         written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
         result.append(Process(rank, seen, written))
     return result

@@ -22,7 +22,7 @@ PLAIN = (  # the variables that a user writes by hand instead
     "K8SEL_MEMORY",
     "K8SEL_BACKEND",
 )
-CHECK = "K8SEL_CHECK"  # what a mismatch does at this start
+CHECK = "K8SEL_CHECK"  # overrides the check of the job at this start
 ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 

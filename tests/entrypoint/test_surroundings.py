@@ -124,7 +124,7 @@ def test_a_container_that_was_given_no_shared_memory(nvml_box: Box) -> None:
     """A real one: what a container runtime mounts where nothing is asked for."""
     small = in_a_mount_of_64_mi(nvml_box, devices(0, 1, count=3, **PROCESSES))
     assert small.returncode == 0
-    assert "note: /dev/shm holds 64Mi for 2 processes, and collectives and data loading soon fill it" in small.stderr
+    assert "note: /dev/shm has 64Mi for 2 processes, and collectives and data loading soon fill it" in small.stderr
     assert " note: " not in in_a_mount_of_64_mi(nvml_box, devices(0, count=3)).stderr
     asked = in_a_mount_of_64_mi(nvml_box, devices(0, count=3, sharedMemory=8 * GI))
     assert asked.returncode == 78

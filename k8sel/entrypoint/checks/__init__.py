@@ -31,7 +31,7 @@ class Case:
     found: Found = _NOT_HERE  # the node's devices
     hidden: dict[str, str] = _NOT_HERE  # variables that hide every vendor's devices; set when the job uses none
     others: Sequence[Row] = ()  # rows whose devices the job does not use, when it uses none
-    program: Libraries | None = None  # what the ranks' program imports; None: it is not in this image
+    program: Libraries | None = None  # the libraries of the ranks' program; None: it is not in this image
     command: Sequence[str] = ()
     share: Share = _NOT_HERE  # of the node's cores, for each process
     rank: dict[str, str] = _NOT_HERE  # RANK, LOCAL_RANK and their like, of one process

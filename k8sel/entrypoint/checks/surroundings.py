@@ -32,7 +32,7 @@ _IPC_LOCK = 14  # the capability that lifts this limit: include/uapi/linux/capab
 class Surroundings:
     """The values of one container; those that are not known are None."""
 
-    shared: int | None = None  # bytes that /dev/shm holds
+    shared: int | None = None  # size of /dev/shm in bytes
     files: tuple[int, int] | None = None  # open files of a process: soft and hard limit
     locked: int | None = None  # bytes of memory that may be locked
     may_lock: bool = False  # may lock all memory, without a limit
@@ -91,7 +91,7 @@ def _little_shared(expectation: Expectation, here: Surroundings) -> list[str]:
     if expectation.shared_memory is not None or processes == 1 or not 0 < shared <= DEFAULT_SHARED:
         return []
     return [
-        f"/dev/shm holds {_size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
+        f"/dev/shm has {_size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
         "set sharedMemory: 8Gi, or --shm-size=8g"
     ]
 

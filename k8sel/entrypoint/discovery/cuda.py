@@ -14,7 +14,7 @@ from k8sel.entrypoint.machine import Machine, names, read
 if TYPE_CHECKING:
     from typing import Callable
 
-NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
+NVML_SECONDS = 7.0  # the whole start stays below 10 s
 _WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
 # docs.nvidia.com, MIG user guide, "Device Names": before this version, a process sees only the first part in its mask.
 _SEVERAL_PARTS = 570

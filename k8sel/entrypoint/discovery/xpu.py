@@ -73,7 +73,7 @@ def _size(text: str) -> int:
 
 
 def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
-    """Notes whether positions count cards or tiles, where both are possible."""
+    """Notes that positions count cards, or tiles, if a card has several tiles."""
     tiles = [len(_memory_of_tiles(machine, minor)) for minor in minors]
     if given in _TILES:
         unread = [f"renderD{minor}" for minor, number in zip(minors, tiles) if not number]  # noqa: B905  (3.10's)
