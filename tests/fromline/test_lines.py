@@ -284,7 +284,7 @@ def test_a_line_becomes_a_job(line: str, expected: dict[str, Any]) -> None:
         ("mpirun -n 2 python t.py", "the line fits OpenMPI or Intel or MPICH; the job file uses OpenMPI"),
         ("mpirun -n 2 -x FOO python t.py", "FOO is not carried over: its value is not in the text"),
         ("OMP_NUM_THREADS=many python t.py", "OMP_NUM_THREADS=many is not carried over"),
-        ("RANK=0 WORLD_SIZE=1 python t.py", "RANK is not carried over: the launcher gives each process its own"),
+        ("RANK=0 WORLD_SIZE=1 python t.py", "RANK is not carried over: the launcher sets it in each process"),
         (
             "HF_TOKEN=$HF_TOKEN python t.py",
             'HF_TOKEN is not carried over: only the shell that runs the line knows "$HF_TOKEN"',
