@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from k8sel.adopt.line import Asked, LineError, convert
+from k8sel.adopt.line import LineError, Options, convert
 
 
 def refused(text: str) -> str:
     with pytest.raises(LineError) as error:
-        convert(text, Asked())
+        convert(text, Options())
     return str(error.value)
 
 

@@ -57,11 +57,11 @@ def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a number or a list of devices for a type without devices."""
-    row, asked = _row(job), job.spec.accelerator
-    if row and not row.is_device and row.in_container and (asked.count or asked.devices):
-        counted = range(asked.count)
-        named = asked.devices and list(asked.devices) != list(counted)
-        wanted = f"lists {list(asked.devices)}" if named else f"requests {_some(len(counted))}"
+    row, accelerator = _row(job), job.spec.accelerator
+    if row and not row.is_device and row.in_container and (accelerator.count or accelerator.devices):
+        counted = range(accelerator.count)
+        named = accelerator.devices and list(accelerator.devices) != list(counted)
+        wanted = f"lists {list(accelerator.devices)}" if named else f"requests {_some(len(counted))}"
         message = f"type {row.name} has no devices, but the file {wanted}"
         yield forbidden(HERE, message, "leave count and devices out")
 
@@ -72,8 +72,8 @@ def _some(number: int) -> str:
 
 def enough_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a device number that is not below ``count``: the node requests only ``count`` devices."""
-    asked = job.spec.accelerator
-    count, devices = asked.count, asked.devices
+    accelerator = job.spec.accelerator
+    count, devices = accelerator.count, accelerator.devices
     top = max(devices, default=-1)
     if not devices or count > top or _row_without_devices(job):
         return
@@ -124,8 +124,8 @@ def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def _shares(job: CompleteJob) -> list[tuple[int, ...]]:
     """Returns the devices that each process of a node sees."""
-    asked, processes = job.spec.accelerator, job.spec.processes_per_node
-    return masks.shares(asked.devices, processes, asked.isolation)
+    accelerator, processes = job.spec.accelerator, job.spec.processes_per_node
+    return masks.shares(accelerator.devices, processes, accelerator.isolation)
 
 
 def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -133,12 +133,12 @@ def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem
 
     Devices that the host's numbers select have no gap inside the container.
     """
-    row, asked = _device_row(job), job.spec.accelerator
-    if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
+    row, accelerator = _device_row(job), job.spec.accelerator
+    if not row or row.mask_value != "range" or platform.exposes or accelerator.allocation == "host":
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
-        message = f"{row.mask_env} holds one range, but devices {numbers(sorted(asked.devices))} have a gap"
-        other = "" if asked.isolation == "process" else _OWN_MASK
+        message = f"{row.mask_env} holds one range, but devices {numbers(sorted(accelerator.devices))} have a gap"
+        other = "" if accelerator.isolation == "process" else _OWN_MASK
         yield invalid((*HERE, "devices"), message, f"choose devices without a gap{other}")
 
 
@@ -153,26 +153,28 @@ def order_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a resource that is not a name for the type's devices."""
-    asked, row = job.spec.accelerator, _row(job)
+    accelerator, row = job.spec.accelerator, _row(job)
     path = (*HERE, "resource")
-    if not row or asked.resource is None:
+    if not row or accelerator.resource is None:
         return
     if row.resource_pattern is None:
         yield forbidden(path, f"type {row.name} has no devices to request", "leave it out")
-    elif not re.fullmatch(row.resource_pattern, asked.resource):
-        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
+    elif not re.fullmatch(row.resource_pattern, accelerator.resource):
+        others = [
+            name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", accelerator.resource)
+        ]
         hint = (
             f"write type: {others[0]}"
             if others
             else f"use {row.resource_name}, or another name of the same device plugin"
         )
-        yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
+        yield invalid(path, f"{quote(accelerator.resource)} is not a resource of type {row.name}", hint)
 
 
 def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a product that cannot be the value of a node's label."""
-    row, asked = _row(job), job.spec.accelerator
-    for index, product in enumerate(asked.product):
+    row, accelerator = _row(job), job.spec.accelerator
+    for index, product in enumerate(accelerator.product):
         if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
 
@@ -187,8 +189,8 @@ def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
     `docker` gives each node its own part of the machine's devices, so the file cannot choose them.
     """
-    asked = job.spec.accelerator
-    if platform.exposes and job.spec.nodes > 1 and asked.devices != tuple(range(asked.count)):
+    accelerator = job.spec.accelerator
+    if platform.exposes and job.spec.nodes > 1 and accelerator.devices != tuple(range(accelerator.count)):
         message = "devices cannot be chosen for several nodes on one machine: each node gets its own part of them"
         yield forbidden((*HERE, "devices"), message, "write only count, or nodes: 1")
 

@@ -94,9 +94,9 @@ def ignored_fields(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
     """Yields the paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
-    spec, asked = job.spec, job.spec.accelerator
-    yield ("accelerator", "allocation"), asked.allocation == "host"
-    yield ("accelerator", "resource"), asked.resource
+    spec, accelerator = job.spec, job.spec.accelerator
+    yield ("accelerator", "allocation"), accelerator.allocation == "host"
+    yield ("accelerator", "resource"), accelerator.resource
     yield from ((path, value) for path, value in _values(spec) if ("spec", *path) in IGNORED)
     for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
         yield from _others((name,), given, known)
