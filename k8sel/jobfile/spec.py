@@ -55,7 +55,7 @@ class _Model(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", om
 
 
 class Metadata(_Model, frozen=True, kw_only=True):
-    """Name, namespace, labels and annotations of the job, as in Kubernetes."""
+    """Name, namespace, labels and annotations."""
 
     name: Annotated[Dns1035, Meta(description="The job's name. The pod names made from it have at most 63 characters.")]
     namespace: Annotated[Dns1123, Meta(description="Default: the current context's namespace.")] | None = None
@@ -73,10 +73,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             examples=["cuda", "cpu"],
         ),
     ]
-    count: (
-        Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Number of devices that the job requests on each node.")]
-        | None
-    ) = None
+    count: Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Devices to request on each node.")] | None = None
     devices: (
         Annotated[
             tuple[Annotated[int, Meta(ge=0, le=MAX_PER_NODE - 1)], ...],
@@ -189,12 +186,7 @@ class Ccl(_Model, frozen=True, kw_only=True):
         | None
     ) = None
     provider: (
-        Annotated[
-            str,
-            Meta(
-                pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER: the provider of libfabric.", examples=["tcp"]
-            ),
-        ]
+        Annotated[str, Meta(pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER of libfabric.", examples=["tcp"])]
         | None
     ) = None
     interface: (
@@ -298,13 +290,7 @@ class Entrypoint(_Model, frozen=True, kw_only=True):
         ]
         | None
     ) = "configMap"
-    check: (
-        Annotated[
-            Literal["enforce", "warn", "off"],
-            Meta(description="Whether a mismatch ends the job (enforce) or is reported (warn); off: no check."),
-        ]
-        | None
-    ) = None
+    check: Annotated[Literal["enforce", "warn", "off"], Meta(description="Effect of a mismatch.")] | None = None
 
 
 class Spec(_Model, frozen=True, kw_only=True):
@@ -315,12 +301,8 @@ class Spec(_Model, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(min_length=1, description="The program and its arguments, as on one device; k8sel adds the launcher."),
     ]
-    launcher: Annotated[
-        LauncherName, Meta(description="The program that starts the processes and makes them one group.")
-    ]
-    target: (
-        Annotated[TargetName, Meta(description="Kind of the Kubernetes object; default: the launcher's.")] | None
-    ) = None
+    launcher: Annotated[LauncherName, Meta(description="Program that starts the processes as one group.")]
+    target: Annotated[TargetName, Meta(description="Kind of the job; default: the launcher's.")] | None = None
     nodes: Annotated[int, Meta(ge=1, le=10_000, description="Number of pods that compute.")] | None = 1
     processes_per_node: (
         Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
@@ -341,10 +323,7 @@ class Spec(_Model, frozen=True, kw_only=True):
     cpu: Annotated[Cpu, Meta(description="Processes and threads on the machine's CPUs.")] = Cpu()
     resources: Annotated[
         dict[str, Quantity],
-        Meta(
-            description="Quantities by resource name: each is both request and limit.",
-            examples=[{"cpu": "8", "memory": "64Gi"}],
-        ),
+        Meta(description="Requests and limits, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),
     ] = {}
     shared_memory: Annotated[Quantity, Meta(description="Size of /dev/shm; counts as memory.")] | None = None
     env: Annotated[
@@ -358,12 +337,8 @@ class Spec(_Model, frozen=True, kw_only=True):
     ) = None
     image_pull_secrets: Annotated[tuple[dict[str, str], ...], Meta(description="As in a pod.")] = ()
     service_account_name: Annotated[str, Meta(min_length=1, description="As in a pod.")] | None = None
-    security_context: Annotated[
-        dict[str, Any], Meta(description="Security context of the container, as in Kubernetes.")
-    ] = {}
-    pod_security_context: Annotated[
-        dict[str, Any], Meta(description="Security context of the pod, as in Kubernetes.")
-    ] = {}
+    security_context: Annotated[dict[str, Any], Meta(description="The container's, as in Kubernetes.")] = {}
+    pod_security_context: Annotated[dict[str, Any], Meta(description="The pod's, as in Kubernetes.")] = {}
     node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes that may run it.")] = {}
     affinity: Annotated[dict[str, Any], Meta(description="As in a pod.")] = {}
     tolerations: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
@@ -379,9 +354,7 @@ class JobFile(_Model, frozen=True, kw_only=True):
 
     api_version: Annotated[Literal["k8sel.dev/v1alpha1"], Meta(description="Version of this file format.")]
     kind: Annotated[Literal["AcceleratedJob"], Meta(description="Kind of this file.")]
-    metadata: Annotated[
-        Metadata, Meta(description="Name, namespace, labels and annotations of the job, as in Kubernetes.")
-    ]
+    metadata: Annotated[Metadata, Meta(description="Name, namespace, labels and annotations.")]
     spec: Annotated[Spec, Meta(description="The command, its launcher and its devices.")]
 
 

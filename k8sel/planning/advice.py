@@ -61,9 +61,7 @@ def _unchecked(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
             "write mode: configMap or mode: image",
         )
     elif spec.entrypoint.check == "off":
-        yield _warning(
-            ("entrypoint", "check"), "no check runs before training starts", "write check: enforce or check: warn"
-        )
+        yield _warning(("entrypoint", "check"), "no check runs before training", "write check: enforce or check: warn")
 
 
 def _shared_memory(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
@@ -117,17 +115,15 @@ def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         return
     path = ("policy", "backoffLimit")
     if spec.target == "MPIJob":
-        yield _warning(
-            path, "the launcher starts again after any failure, also a failed check", "write backoffLimit: 0"
-        )
+        yield _warning(path, "the launcher starts again after a failed check too", "write backoffLimit: 0")
         return
     final, way = (
-        ("a Python error", "write launcher: torchrun, and ")
+        ("a Python error", "set launcher: torchrun and ")
         if LAUNCHERS[spec.launcher].starts_one
-        else ("torchrun", "")
+        else ("torchrun", "set ")
     )
     message = f"pods start again only after an exit status of 128 or more, but {final} ends with 1"
-    yield _warning(path, message, f"{way}use policy.maxRestarts, which restarts the processes")
+    yield _warning(path, message, f"{way}policy.maxRestarts, which restarts processes")
 
 
 def _listed(numbers: list[int]) -> str:

@@ -247,7 +247,7 @@ that grows.
 {{- $message := printf "%d-%d begins with the higher core" (first $backwards) (last $backwards) -}}
 {{- include "k8sel.refuse" (list .found $path "invalid" $message (printf "write %d-%d" (last $backwards) (first $backwards))) -}}
 {{- else if ne $cores $needed -}}
-{{- $message := printf "%d cores expected for the %d x %d workers of a node, %d found" $needed $processes $workers $cores -}}
+{{- $message := printf "%d cores expected for %d x %d workers of a node, %d found" $needed $processes $workers $cores -}}
 {{- include "k8sel.refuse" (list .found $path "invalid" $message "write auto, or one core for each worker of the node") -}}
 {{- end -}}
 {{- end -}}

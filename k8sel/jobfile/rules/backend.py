@@ -43,9 +43,7 @@ def workers_have_cores(job: CompleteJob, platform: Platform) -> Iterator[Problem
         message = f"{backwards[0]}-{backwards[1]} begins with the higher core"
         yield invalid(path, message, f"write {backwards[1]}-{backwards[0]}")
     elif cores != workers * processes:
-        message = (
-            f"{workers * processes} cores expected for the {processes} x {workers} workers of a node, {cores} found"
-        )
+        message = f"{workers * processes} cores expected for {processes} x {workers} workers of a node, {cores} found"
         yield invalid(path, message, "write auto, or one core for each worker of the node")
 
 

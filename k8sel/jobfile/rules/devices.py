@@ -33,11 +33,8 @@ def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     name, path = job.spec.accelerator.type, (*HERE, "type")
     types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
     if name == AUTO and platform.in_container:
-        yield forbidden(
-            path,
-            "type auto works only with `k8sel run`, which sees the machine's devices",
-            f"use one of {', '.join(types)}",
-        )
+        message = "type auto works only with `k8sel run`, which sees the machine's devices"
+        yield forbidden(path, message, f"use one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
         yield not_supported(path, name, types, _meant(name, types))
 
@@ -52,7 +49,9 @@ def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a type whose devices no container can use."""
     row = _row(job)
     if row and not row.in_container and platform.in_container:
-        yield forbidden((*HERE, "type"), f"{row.title} cannot be used in a container", row.note.rstrip("."))
+        yield forbidden(
+            (*HERE, "type"), f"{row.title} cannot be used in a container", "use `k8sel run`, or another type"
+        )
 
 
 def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -146,29 +145,21 @@ def order_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses an order of devices that the type's driver does not offer."""
     row, order = _row(job), job.spec.accelerator.order
     if row and order != "pci" and order not in row.order_env:
-        yield not_supported(
-            (*HERE, "order"), order, row.order_env or ["pci"], f"write order: pci, the only order of type {row.name}"
-        )
+        hint = f"write order: pci, the only order of type {row.name}"
+        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], hint)
 
 
 def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a resource that is not a name for the type's devices."""
-    accelerator, row = job.spec.accelerator, _row(job)
-    path = (*HERE, "resource")
-    if not row or accelerator.resource is None:
+    resource, row, path = job.spec.accelerator.resource, _row(job), (*HERE, "resource")
+    if not row or resource is None:
         return
     if row.resource_pattern is None:
         yield forbidden(path, f"type {row.name} has no devices to request", "leave it out")
-    elif not re.fullmatch(row.resource_pattern, accelerator.resource):
-        others = [
-            name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", accelerator.resource)
-        ]
-        hint = (
-            f"write type: {others[0]}"
-            if others
-            else f"use {row.resource_name}, or another name of the same device plugin"
-        )
-        yield invalid(path, f"{quote(accelerator.resource)} is not a resource of type {row.name}", hint)
+    elif not re.fullmatch(row.resource_pattern, resource):
+        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", resource)]
+        hint = f"write type: {others[0]}" if others else f"use {row.resource_name}, or another name of its plugin"
+        yield invalid(path, f"{quote(resource)} is not a resource of type {row.name}", hint)
 
 
 def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

@@ -120,9 +120,7 @@ def names_for_a_shell(job: CompleteJob, platform: Platform) -> Iterator[Problem]
     for index, entry in enumerate(job.spec.env if through_a_shell and platform.in_container else ()):
         if not re.fullmatch(NAME, entry.name):
             message = f"{bare(entry.name)} is not a name that /bin/sh passes on to the program"
-            yield invalid(
-                ("spec", "env", index, "name"), message, "use only letters, digits and '_'; do not start with a digit"
-            )
+            yield invalid(("spec", "env", index, "name"), message, "use letters, digits and '_', but no digit first")
 
 
 def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

@@ -77,9 +77,7 @@ def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Proble
     for index, word in enumerate(job.spec.command):
         if _OPTION.fullmatch(word):
             message = f"{word.partition('=')[0]} goes to the program, not to the launcher"
-            yield warning(
-                (*COMMAND, index), message, "set nodes and processesPerNode: k8sel writes the launcher's options"
-            )
+            yield warning((*COMMAND, index), message, "use nodes and processesPerNode for the launcher")
 
 
 def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -97,11 +95,7 @@ def processes_have_cpus(job: CompleteJob, platform: Platform) -> Iterator[Proble
     if threads and (threads + workers) * processes > cpus > 0:
         each = f"({threads} threads + {workers} of oneCCL)" if workers else f"{threads} threads"
         message = f"{processes} x {each}, but a node's container has only {job.spec.resources['cpu']} CPUs"
-        yield warning(
-            ("spec", "cpu", "threadsPerProcess"),
-            message,
-            "leave it out, and k8sel counts the CPUs where the process runs",
-        )
+        yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out, and k8sel counts the CPUs itself")
 
 
 RULES: tuple[Rule, ...] = (

@@ -82,15 +82,12 @@ def _key(path: FieldPath, key: str) -> Iterator[Problem]:
     prefix, slash, name = key.rpartition("/")
     if not re.fullmatch(LABEL_NAME, name):
         message = (
-            "a key's name has at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit"
+            "a key's name has at most 63 letters, digits, '-', '_', '.', and starts and ends with a letter or digit"
         )
         yield invalid(path, message, "write for example team or example.org/team")
     elif slash and not re.fullmatch(SUBDOMAIN, prefix):
-        yield invalid(
-            path,
-            f"{quote(prefix)} before the slash is not allowed: {SUBDOMAIN_RULE}",
-            "write for example example.org/team",
-        )
+        message = f"{quote(prefix)} before the slash is not allowed: {SUBDOMAIN_RULE}"
+        yield invalid(path, message, "write for example example.org/team")
 
 
 def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

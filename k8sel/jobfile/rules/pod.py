@@ -29,9 +29,7 @@ def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]
         if not isinstance(name, str):
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
-            yield forbidden(
-                path, "names that begin with k8sel are reserved for k8sel's own volumes", "choose another name"
-            )
+            yield forbidden(path, "names that begin with k8sel are reserved", "choose another name")
         elif not re.fullmatch(DNS_LABEL, name):
             yield invalid(path, f"{quote(name)} is not allowed: {DNS_LABEL_RULE}")
         elif seen.setdefault(name, index) != index:
@@ -45,14 +43,11 @@ def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Prob
         if len(sources) != 1:
             found = " and ".join(map(bare, sources)) or "none"
             message = f"exactly one volume source expected, {found} found"
-            yield invalid(
-                ("spec", "volumes", index), message, "write for example persistentVolumeClaim: {claimName: data}"
-            )
+            yield invalid(("spec", "volumes", index), message, "write persistentVolumeClaim: {claimName: data}")
         elif not isinstance(volume[sources[0]], dict):
             path = ("spec", "volumes", index, sources[0])
-            yield invalid(
-                path, "expected a mapping (key: value)", f"write {bare(sources[0])}: {{}} if it has no settings"
-            )
+            hint = f"write {bare(sources[0])}: {{}} if it has no settings"
+            yield invalid(path, "expected a mapping (key: value)", hint)
 
 
 def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -61,9 +56,8 @@ def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Probl
     for index, mount in enumerate(job.spec.volume_mounts):
         name, path = mount.get("name"), ("spec", "volumeMounts", index, "name")
         if not isinstance(name, str):
-            yield required(
-                path, "a mount needs the name of a volume", f"use one of {', '.join(map(bare, names))}" if names else ""
-            )
+            hint = f"use one of {', '.join(map(bare, names))}" if names else ""
+            yield required(path, "a mount needs the name of a volume", hint)
         elif name not in names:
             only = f", only {', '.join(map(bare, names))}" if names else ""
             yield invalid(path, f"there is no volume {quote(name)}{only}", "add it to volumes")
@@ -75,19 +69,16 @@ def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Proble
     for index, mount in enumerate(job.spec.volume_mounts):
         where, path = mount.get("mountPath"), ("spec", "volumeMounts", index, "mountPath")
         if not isinstance(where, str) or not where:
-            yield required(path, "a mount needs a mountPath", "write for example mountPath: /data")
+            yield required(path, "a mount needs a mountPath", "write mountPath: /data")
             continue
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
-            yield invalid(
-                path, f"{quote(where)} is not an absolute path without a colon", "write for example mountPath: /data"
-            )
+            yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "write mountPath: /data")
         else:
             yield from _reserved(job, path, place)
             if seen.setdefault(place, index) != index:
-                yield duplicate(
-                    path, f"{quote(place)} is already in volumeMounts[{seen[place]}]", "choose another mountPath"
-                )
+                message = f"{quote(place)} is already in volumeMounts[{seen[place]}]"
+                yield duplicate(path, message, "choose another mountPath")
 
 
 def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem]:
@@ -147,11 +138,8 @@ def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         elif number <= 0:
             yield invalid(path, f"{written} is not above 0", "leave it out, or write an amount above 0")
         elif not is_whole(number) and "/" in str(path[-1]):
-            yield invalid(
-                path,
-                f"{written} is not a whole number, and a device plugin gives only whole ones",
-                "write a whole number",
-            )
+            message = f"{written} is not a whole number, and a device plugin gives only whole ones"
+            yield invalid(path, message, "write a whole number")
 
 
 def _unit_hint(written: str) -> str:

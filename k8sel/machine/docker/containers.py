@@ -41,10 +41,7 @@ ANSWER_SECONDS = 300  # for one request: a busy daemon may take a minute to star
 PATIENCE = 2  # this many Ctrl-C go to the program; the next one ends this process
 # A part of the daemon's answer -> the hint. {needs}: the table's requirements for a machine with these devices.
 CAUSES = (
-    (
-        'could not select device driver "cdi"',
-        "the daemon does not support CDI: use Docker 25 or newer, or leave --cdi out",
-    ),
+    ('could not select device driver "cdi"', "the daemon has no CDI: use Docker 25 or newer, or leave --cdi out"),
     ("CDI device injection failed", "the daemon finds no such CDI device: it needs {needs}"),
     ("could not select device driver", "the daemon cannot expose this kind of device: install {needs}"),
     ("unknown or invalid runtime name", "the daemon does not have the runtime for this device: install {needs}"),
