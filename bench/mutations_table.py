@@ -242,8 +242,8 @@ READ = (
     Mutation("manifest-queue-lost", "queue = labels.pop(LABEL_QUEUE, None)", "queue = None", KEPT),
     Mutation(
         "manifest-second-type-passes",
-        "asked, *others = container.asks",
-        "asked, others = container.asks[0], []",
+        "first, *others = container.requested",
+        "first, others = container.requested[0], []",
         MANIFESTS,
     ),
     Mutation("audit-ranks-not-slots", "ranks != slots * workers", "ranks > slots * workers", AUDIT),

@@ -264,7 +264,7 @@ def test_the_first_failure_stops_the_other_nodes(docker_daemon: Docker) -> None:
         ({"image": "box/none:1"}, "k8sel: image box/none:1 cannot be pulled: "),
         (
             {"image": "box/none:1", "imagePullPolicy": "Never"},
-            "k8sel: image box/none:1 is not here, and imagePullPolicy",
+            "k8sel: image box/none:1 is not on this machine, and imagePullPolicy",
         ),
         (
             {"accelerator": {"type": "neuron"}},

@@ -17,25 +17,25 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "processes for two devices": (
         {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 2},
         {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 3},
-        "spec.processesPerNode: invalid: 3 processes, and 2 devices for them on a node. "
-        "Hint: processesPerNode: 2, or more devices",
+        "spec.processesPerNode: invalid: 3 processes on a node, but only 2 devices. "
+        "Hint: write processesPerNode: 2, or request more devices",
     ),
     "a device and its neighbour": (
         {"accelerator": {"type": "cuda", "devices": [1, 0]}},
         {"accelerator": {"type": "cuda", "devices": [1, 1]}},
-        "spec.accelerator.devices[1]: duplicate: device 1 is devices[0] already. Hint: name each device once",
+        "spec.accelerator.devices[1]: duplicate: device 1 is already in devices[0]. Hint: name each device once",
     ),
     "a device and the count": (
         {"accelerator": {"type": "cuda", "count": 2, "devices": [1]}},
         {"accelerator": {"type": "cuda", "count": 1, "devices": [1]}},
-        "spec.accelerator.devices[0]: invalid: device 1 needs count > 1, and count is 1. "
+        "spec.accelerator.devices[0]: invalid: count is 1, but device 1 needs a count above 1. "
         "Hint: count: 2, or devices: [0]",
     ),
     "shared memory in memory": (
         {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1Gi"},
         {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1025Mi"},
-        "spec.sharedMemory: invalid: 1025Mi counts as memory, and resources.memory is 1Gi. "
-        "Hint: more memory, or less sharedMemory",
+        "spec.sharedMemory: invalid: 1025Mi of shared memory is part of the memory, but resources.memory is only 1Gi. "
+        "Hint: raise resources.memory, or lower sharedMemory",
     ),
 }
 
