@@ -29,7 +29,7 @@ def _is_group(manifest: Manifest) -> bool:
 def _accelerate_total(manifest: Manifest) -> Iterator[Found]:
     for pods, _, start in starts(manifest, *_ACCELERATES):
         total, machines = number(start.option("--num_processes")), number(start.option("--num_machines")) or 1
-        devices = sum(each.count for each in pods.asks)
+        devices = sum(each.count for each in pods.requested)
         if total and machines > 1 and devices and total // machines < devices:
             given = f"--num_processes {total} on {machines} machines"
             yield start.path, f"{given} is {total // machines} a node, and a node has {devices} devices"
@@ -61,7 +61,7 @@ def _deepspeed_order(manifest: Manifest) -> Iterator[Found]:
 def _one_thread(manifest: Manifest) -> Iterator[Found]:
     for pods, container, start in starts(manifest, "torchrun"):
         given = start.option("--nproc-per-node") or processes_of_a_node(manifest)[0]
-        if not pods.asks and (number(given) or 1) > 1 and "OMP_NUM_THREADS" not in container.variables:
+        if not pods.requested and (number(given) or 1) > 1 and "OMP_NUM_THREADS" not in container.variables:
             yield start.path, f"torchrun starts {given} processes on CPUs, without OMP_NUM_THREADS"
 
 

@@ -34,11 +34,11 @@ def before(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
     return (*words, "--") if words else ()
 
 
-def launch(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
-    """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint sets."""
+def launch(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
+    """Returns the launcher's whole command line; ``fixed_env``: variables of the ranks that no entrypoint sets."""
     row = LAUNCHERS[spec.launcher]
     program = row.program if spec.accelerator.devices else row.program_without_devices
-    return _PROGRAMS[program](spec, platform, settled)
+    return _PROGRAMS[program](spec, platform, fixed_env)
 
 
 def starts_mode_rank(spec: CompleteSpec, platform: Platform) -> bool:
@@ -48,12 +48,12 @@ def starts_mode_rank(spec: CompleteSpec, platform: Platform) -> bool:
     return bool(entry(spec, platform)) and (row.uses_mpi or isolated)
 
 
-def _alone(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _alone(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
     return spec.command
 
 
-def _mpirun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
-    return mpi.launch(spec, platform, before(spec, platform, "rank"), settled)
+def _mpirun(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
+    return mpi.launch(spec, platform, before(spec, platform, "rank"), fixed_env)
 
 
 def _process(spec: CompleteSpec, platform: Platform) -> Argv:
@@ -61,7 +61,7 @@ def _process(spec: CompleteSpec, platform: Platform) -> Argv:
     return (before(spec, platform, "rank") if starts_mode_rank(spec, platform) else ()) + spec.command
 
 
-def _torchrun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _torchrun(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
     command = _process(spec, platform)
     group = ("--standalone",) if not platform.operator_env else ()
     processes = ("--nproc-per-node", str(spec.processes_per_node))
@@ -74,7 +74,7 @@ def _torchrun(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]
     )
 
 
-def _accelerate(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
+def _accelerate(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
     """Sets every number: accelerate reads a missing one from PET_ variables and from files of the image."""
     command = _process(spec, platform)
     nodes, processes = spec.nodes, spec.processes_per_node

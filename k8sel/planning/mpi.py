@@ -70,10 +70,10 @@ def capabilities(spec: CompleteSpec) -> tuple[str, ...]:
     return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
-def launch(spec: CompleteSpec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
+def launch(spec: CompleteSpec, platform: Platform, rank: Argv, fixed_env: Mapping[str, str]) -> Argv:
     """Returns mpirun's command line for all ranks, each with ``rank`` in front of the user's command."""
     binding = spec.mpi.binding or ""
-    return (*_mpirun(spec, platform, spec.processes_per_node, binding, settled), *rank, *spec.command)
+    return (*_mpirun(spec, platform, spec.processes_per_node, binding, fixed_env), *rank, *spec.command)
 
 
 def probe(spec: CompleteSpec, check: Argv) -> Argv:
@@ -86,7 +86,7 @@ def hostfile(spec: CompleteSpec) -> str:
     return MPIS[spec.mpi.implementation].hostfile[-1]
 
 
-def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
+def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, fixed_env: Mapping[str, str]) -> Argv:
     mpi = MPIS[spec.mpi.implementation]
     nodes = spec.nodes
     return (
@@ -98,7 +98,7 @@ def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str,
         *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
         *(_ssh_flag(mpi, spec) if platform.over_ssh else ()),
         *_exports(mpi, spec, platform),
-        *(word.format(name=name, value=value) for name, value in settled.items() for word in mpi.set),
+        *(word.format(name=name, value=value) for name, value in fixed_env.items() for word in mpi.set),
     )
 
 

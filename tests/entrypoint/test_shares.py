@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sel.entrypoint import masks, tables
-from k8sel.entrypoint.checks import devices
-from k8sel.entrypoint.checks.case import Case
+from k8sel.entrypoint.checks import Case, devices
 from k8sel.entrypoint.protocol import Expectation
 
 

@@ -169,8 +169,8 @@ def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
         devices = _sorted(draft, row, word, devices, name)
     draft.put((*path, "devices"), devices, word)
     if devices:
-        asked = draft.fields.get((*path, "count"), 0)
-        if asked < needed(devices):
+        count = draft.fields.get((*path, "count"), 0)
+        if count < needed(devices):
             draft.put((*path, "count"), needed(devices), word)
         _counting(draft, row, word)
     return None
