@@ -155,12 +155,11 @@ that grows.
 {{- $found := .found -}}
 {{- $spec := .spec -}}
 {{- $fields := dict -}}
-{{- if include "k8sel.usesOneccl" .plan -}}
+{{- if .plan.oneccl -}}
 {{- $variables := .plan.facts.backends.variables -}}
 {{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
 {{- end -}}
-{{- $bound := list -}}
-{{- if .plan.launcher.usesMpi }}{{ $bound = dig $spec.mpi.implementation (default "" $spec.mpi.binding) list .words.bound }}{{ end -}}
+{{- $bound := dig "bound" (default "" $spec.mpi.binding) list .plan.mpi -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
@@ -213,25 +212,18 @@ that grows.
 {{- $found := .found -}}
 {{- $plan := .plan -}}
 {{- range $name, $amount := .spec.resources -}}
-{{- $text := include "k8sel.quantity" $amount -}}
-{{- if and (contains "/" $name) (include "k8sel.isFraction" (dict "plan" $plan "text" $text)) -}}
-{{- $message := printf "%s of a plugin's resource: only whole ones are given" $text -}}
+{{- $exact := include "k8sel.amount" (dict "plan" $plan "quantity" $amount) | float64 -}}
+{{- if and (contains "/" $name) (ne $exact (ceil $exact)) -}}
+{{- $message := printf "%s of a plugin's resource: only whole ones are given" (include "k8sel.quantity" $amount) -}}
 {{- include "k8sel.refuse" (list $found (printf "spec.resources.%s" $name) "invalid" $message "a whole number") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Whether a quantity has something behind the point. Takes plan and text. */}}
-{{- define "k8sel.isFraction" -}}
-{{- $unit := regexFind `([KMGTPE]i|[numkMGTPE])$` .text -}}
-{{- $amount := mulf (trimSuffix $unit .text | float64) (get .plan.facts.units $unit) -}}
-{{- if ne $amount (ceil $amount) }}yes{{ end -}}
-{{- end -}}
-
 {{/* oneCCL takes one core for each worker of the node. */}}
 {{- define "k8sel.checks.workers" -}}
 {{- $affinity := default "auto" .spec.ccl.workerAffinity -}}
-{{- if and (ne $affinity "auto") (include "k8sel.usesOneccl" .plan) -}}
+{{- if and (ne $affinity "auto") .plan.oneccl -}}
 {{- $path := "spec.ccl.workerAffinity" -}}
 {{- $cores := 0 -}}
 {{- $backwards := list -}}

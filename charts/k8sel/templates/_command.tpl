@@ -5,47 +5,33 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 
 {{/* The whole command of a node, or of an MPI's launcher. */}}
 {{- define "k8sel.command" -}}
-{{- $gate := .launcher.usesMpi | ternary "gate" "" -}}
-{{- $before := include "k8sel.before" (list . $gate) | mustFromJson -}}
+{{- $before := include "k8sel.before" (list . (.launcher.usesMpi | ternary "gate" "")) | mustFromJson -}}
 {{- concat $before (include "k8sel.launch" . | mustFromJson) | toJson -}}
 {{- end -}}
 
-{{/* The words that start the entrypoint in a mode; none where the job goes without it. Takes the plan and the mode. */}}
-{{- define "k8sel.entry" -}}
-{{- $plan := index . 0 -}}
-{{- $own := $plan.facts.entrypoint -}}
-{{- $words := list -}}
-{{- if eq $plan.spec.entrypoint.mode "configMap" -}}
-{{- $words = list "/bin/sh" (printf "%s/%s" $own.folder $own.script) -}}
-{{- else if eq $plan.spec.entrypoint.mode "image" -}}
-{{- $words = list $own.builtIn -}}
-{{- end -}}
-{{- if $words }}{{ $words = concat $words (compact (list (index . 1))) }}{{ end -}}
-{{- toJson $words -}}
-{{- end -}}
-
-{{/* The same in front of a command. */}}
+{{/* The words that start the entrypoint in a mode, in front of a command; none where the job goes without it. Takes plan and mode. */}}
 {{- define "k8sel.before" -}}
-{{- $words := include "k8sel.entry" . | mustFromJson -}}
-{{- if $words }}{{ $words = append $words "--" }}{{ end -}}
+{{- $plan := index . 0 -}}
+{{- $words := get $plan.facts.entrypoint.starts $plan.spec.entrypoint.mode -}}
+{{- if $words }}{{ $words = concat $words (list (index . 1) "--" | compact) }}{{ end -}}
 {{- toJson $words -}}
 {{- end -}}
 
 {{- define "k8sel.launch" -}}
-{{- $spec := .spec -}}
-{{- $rank := include "k8sel.before" (list . "rank") | mustFromJson -}}
-{{- $program := include "k8sel.program" . -}}
-{{- if not $program -}}
-{{- include "k8sel.literal" $spec.command -}}
-{{- else if .launcher.usesMpi -}}
+{{- $program := .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program -}}
+{{- $command := .spec.command -}}
+{{- if include "k8sel.startsModeRank" . -}}
+{{- $command = concat (include "k8sel.before" (list . "rank") | mustFromJson) $command -}}
+{{- end -}}
+{{- if .launcher.usesMpi -}}
 {{- $settled := include "k8sel.settled" . | mustFromJson -}}
-{{- $asked := dict "plan" . "perNode" $spec.processesPerNode "binding" (default "" $spec.mpi.binding) "settled" $settled -}}
-{{- $mpirun := include "k8sel.mpirun" $asked -}}
-{{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
+{{- $binding := default "" .spec.mpi.binding -}}
+{{- $asked := dict "plan" . "perNode" .spec.processesPerNode "binding" $binding "settled" $settled -}}
+{{- concat (include "k8sel.mpirun" $asked | mustFromJson) $command | include "k8sel.literal" -}}
+{{- else if $program -}}
+{{- include "k8sel.started" (list . (get .facts.programs $program) $command) -}}
 {{- else -}}
-{{- $command := $spec.command -}}
-{{- if include "k8sel.startsModeRank" . }}{{ $command = concat $rank $command }}{{ end -}}
-{{- include (printf "k8sel.%s" $program) (list . $command) -}}
+{{- include "k8sel.literal" $command -}}
 {{- end -}}
 {{- end -}}
 
@@ -54,48 +40,34 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- if or .launcher.usesMpi (and (not .launcher.startsOne) (eq .spec.accelerator.isolation "process")) }}yes{{ end -}}
 {{- end -}}
 
-{{/* What starts a node's processes; "" for nothing but the command. */}}
-{{- define "k8sel.program" -}}
-{{- .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program | default "" -}}
-{{- end -}}
-
-{{/* Takes the plan and the command. */}}
-{{- define "k8sel.torchrun" -}}
-{{- $plan := index . 0 -}}
-{{- $words := list "torchrun" "--nproc-per-node" (int64 $plan.spec.processesPerNode | toString) -}}
-{{- $restarts := include "k8sel.restarts" (list $plan "--max-restarts") | mustFromJson -}}
-{{- $command := include "k8sel.plain" (index . 1) | mustFromJson -}}
-{{- $script := include "k8sel.script" (list $command "--no-python") | mustFromJson -}}
-{{- concat $words $restarts $script | include "k8sel.literal" -}}
-{{- end -}}
-
 {{/*
-Takes the plan and the command. Every number is written, or accelerate takes it from PET_ variables, from a file in the
-image, or by counting. What the operator knows is filled in by Kubernetes, so these words are no literal text.
+A program's command line around that of one process (k8sel/facts/launchers.py). What the operator knows is filled in by
+Kubernetes, so the program's own words are no literal text. Takes plan, program and command.
 */}}
-{{- define "k8sel.accelerate" -}}
-{{- $plan := index . 0 -}}
-{{- $spec := $plan.spec -}}
+{{- define "k8sel.started" -}}
+{{- $spec := (index . 0).spec -}}
+{{- $program := index . 1 -}}
+{{- $command := index . 2 -}}
 {{- $total := mul $spec.nodes $spec.processesPerNode -}}
-{{- $words := list "accelerate" "launch" -}}
-{{- $command := index . 1 -}}
-{{- if gt $total 1 -}}
-{{- $words = append $words "--multi_gpu" -}}
-{{- $command = include "k8sel.plain" $command | mustFromJson -}}
+{{- if or $program.alwaysAgent (gt $total 1) }}{{ $command = include "k8sel.plain" $command | mustFromJson }}{{ end -}}
+{{- $script := include "k8sel.script" (list $command $program.noPython) | mustFromJson | include "k8sel.literal" | mustFromJson -}}
+{{- $words := concat $program.words (gt $total 1 | ternary $program.several list) $program.options -}}
+{{- if gt (int $spec.policy.maxRestarts) 0 -}}
+{{- $words = concat $words (list $program.restarts (int $spec.policy.maxRestarts | toString)) -}}
 {{- end -}}
-{{- $words = concat $words (list "--num_processes" (toString $total) "--num_machines" (int64 $spec.nodes | toString)) -}}
-{{- $words = concat $words (list "--machine_rank" "$(PET_NODE_RANK)" "--main_process_ip" "$(PET_MASTER_ADDR)") -}}
-{{- $words = concat $words (list "--main_process_port" "$(PET_MASTER_PORT)" "--rdzv_backend" "static" "--same_network") -}}
-{{- $words = concat $words (list "--gpu_ids" "all") -}}
-{{- $restarts := include "k8sel.restarts" (list $plan "--max_restarts") | mustFromJson -}}
-{{- $script := include "k8sel.script" (list $command "--no_python") | mustFromJson | include "k8sel.literal" | mustFromJson -}}
-{{- concat $words $restarts $script | toJson -}}
+{{- $numbers := list (list "{processes}" (int64 $spec.processesPerNode)) (list "{nodes}" (int64 $spec.nodes)) (list "{total}" $total) -}}
+{{- concat (include "k8sel.replaced" (list $words $numbers) | mustFromJson) $script | toJson -}}
 {{- end -}}
 
-{{/* Takes the plan and the option's name. */}}
-{{- define "k8sel.restarts" -}}
-{{- $restarts := int (index . 0).spec.policy.maxRestarts -}}
-{{- ternary (list (index . 1) (toString $restarts)) list (gt $restarts 0) | toJson -}}
+{{/* Words with values in place of names: only the last value may look like a name. Takes words, and pairs of name and value. */}}
+{{- define "k8sel.replaced" -}}
+{{- $pairs := index . 1 -}}
+{{- $words := list -}}
+{{- range $word := index . 0 -}}
+{{- range $pairs }}{{ $word = replace (first .) (last . | toString) $word }}{{ end -}}
+{{- $words = append $words $word -}}
+{{- end -}}
+{{- toJson $words -}}
 {{- end -}}
 
 {{/* A command as torchrun and accelerate want it: a script, a module, or any other program behind their option. */}}
@@ -126,12 +98,5 @@ image, or by counting. What the operator knows is filled in by Kubernetes, so th
 {{- $read := or (contains "$$" .) (contains "$local_rank" .) (contains "${local_rank}" .) -}}
 {{- $words = append $words (ternary (replace "$" "$$" .) . $read) -}}
 {{- end -}}
-{{- toJson $words -}}
-{{- end -}}
-
-{{/* Words such that Kubernetes fills nothing in. */}}
-{{- define "k8sel.literal" -}}
-{{- $words := list -}}
-{{- range . }}{{ $words = append $words (replace "$" "$$" .) }}{{ end -}}
 {{- toJson $words -}}
 {{- end -}}

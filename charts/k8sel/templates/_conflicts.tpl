@@ -20,14 +20,12 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- define "k8sel.view" -}}
 {{- $spec := .spec -}}
 {{- $facts := .facts.refusals -}}
-{{- $user := deepCopy $spec.podSecurityContext -}}
-{{- include "k8sel.lay" (list $user $spec.securityContext) -}}
 {{- $named := include "k8sel.namedBackend" . | mustFromJson -}}
 {{- $command := dict "backend" $named.name "backendPath" "spec.backend" -}}
 {{- if eq $named.name (default "" $spec.backend) }}{{ $_ := set $command "backendPath" (printf "spec.command[%d]" (int $named.index)) }}{{ end -}}
 {{- $computes := $spec.accelerator.type -}}
 {{- if and .row.maskEnv (not $spec.accelerator.devices) }}{{ $computes = $facts.withoutDevices }}{{ end -}}
-{{- $view := dict "on" "kubernetes" "spec" $spec "facts" $facts.conflicts "user" $user "command" $command "mpi" .mpi -}}
+{{- $view := dict "on" "kubernetes" "spec" $spec "facts" $facts.conflicts "user" .user "command" $command "mpi" .mpi -}}
 {{- $job := dict "root" .root "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- $devices := len $spec.accelerator.devices -}}
 {{- $_ := set $job "devices" $devices -}}
@@ -40,7 +38,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- range $key, $value := .given.annotations }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
 {{- $_ := set $job "annotationBytes" $size -}}
 {{- $tables := dict "launcher" .launcher "target" (get $facts.targets $spec.target) "backend" (index .backends (default "" $spec.backend)) -}}
-{{- merge $view $tables (dict "job" $job "computes" (get $facts.computes $computes) "type" (dict "name" $spec.accelerator.type | merge .row)) | toJson -}}
+{{- merge $view $tables (dict "job" $job "computes" (get $facts.computes $computes) "type" .row) | toJson -}}
 {{- end -}}
 
 {{/* The value at a path, as JSON. Takes the view and the path. */}}

@@ -14,17 +14,15 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/plannin
 {{- define "k8sel.devices" -}}
 {{- $asked := .spec.accelerator -}}
 {{- if not (and .row.maskEnv $asked.devices) -}}
-{{- include "k8sel.noDevices" . -}}
+{{- toJson .facts.noDevices -}}
 {{- else -}}
 {{- $resource := default .row.resourceName $asked.resource -}}
-{{- $held := dict "positions" $asked.devices "count" (len $asked.devices) "resource" "" "exposure" list -}}
+{{- $held := dict "positions" $asked.devices "count" $asked.count "resource" $resource "exposure" list -}}
 {{- if eq $asked.allocation "host" -}}
 {{- $exposed := include "k8sel.ascending" $asked.devices | mustFromJson -}}
-{{- $_ := set $held "positions" (include "k8sel.positions" (list $exposed $asked.devices) | mustFromJson) -}}
-{{- $_ := set $held "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (include "k8sel.commas" $exposed))) -}}
-{{- else -}}
-{{- $_ := set $held "resource" $resource -}}
-{{- $_ := set $held "count" $asked.count -}}
+{{- $exposure := dict "name" (default "" .row.exposureEnv) "value" (include "k8sel.commas" $exposed) -}}
+{{- $positions := include "k8sel.positions" (list $exposed $asked.devices) | mustFromJson -}}
+{{- $held = dict "positions" $positions "count" (len $asked.devices) "resource" "" "exposure" (list $exposure) -}}
 {{- end -}}
 {{- $_ := set $held "mask" (include "k8sel.mask" (dict "plan" . "positions" $held.positions) | mustFromJson) -}}
 {{- $_ := set $held "product" (default list $asked.product) -}}
@@ -35,12 +33,6 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/plannin
 {{- end -}}
 {{- end -}}
 
-{{/* A container that asks for no device sees none of any vendor's. */}}
-{{- define "k8sel.noDevices" -}}
-{{- $hidden := .facts.hidden -}}
-{{- dict "resource" "" "count" 0 "positions" list "exposure" $hidden.exposure "mask" $hidden.mask "product" list "memory" 0 "labels" list "tolerations" list | toJson -}}
-{{- end -}}
-
 {{/*
 The variables that mask by position; none where a mask holds what only a look at the devices can say. Where the mask
 cannot order, it is a set. Takes plan and positions.
@@ -48,13 +40,10 @@ cannot order, it is a set. Takes plan and positions.
 {{- define "k8sel.mask" -}}
 {{- $row := .plan.row -}}
 {{- $entries := list -}}
-{{- if not (has $row.maskValue .plan.facts.maskedByNumber) -}}
-{{- range $name, $value := default dict (get $row.orderEnv .plan.spec.accelerator.order) -}}
-{{- $entries = append $entries (dict "name" $name "value" $value) -}}
-{{- end -}}
-{{- $listed := .positions -}}
-{{- if not $row.maskOrdered }}{{ $listed = include "k8sel.ascending" .positions | mustFromJson }}{{ end -}}
-{{- $entries = append $entries (dict "name" $row.maskEnv "value" (include "k8sel.commas" $listed)) -}}
+{{- if $row.maskedByPosition -}}
+{{- $listed := $row.maskOrdered | ternary .positions (include "k8sel.ascending" .positions | mustFromJson) -}}
+{{- $mask := dict "name" $row.maskEnv "value" (include "k8sel.commas" $listed) -}}
+{{- $entries = append (dig .plan.spec.accelerator.order list $row.orderEnv) $mask -}}
 {{- end -}}
 {{- toJson $entries -}}
 {{- end -}}
@@ -94,8 +83,7 @@ a slice has a part. Takes row and held.
 {{- toJson $positions -}}
 {{- end -}}
 
+{{/* Numbers as in a mask: 2,0. */}}
 {{- define "k8sel.commas" -}}
-{{- $texts := list -}}
-{{- range . }}{{ $texts = append $texts (int . | toString) }}{{ end -}}
-{{- join "," $texts -}}
+{{- toJson . | trimAll "[]" -}}
 {{- end -}}

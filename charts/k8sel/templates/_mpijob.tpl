@@ -1,7 +1,7 @@
 {{/* A job for the mpi-operator: the launcher runs mpirun and may see no device, the workers run sshd. */}}
 {{- define "k8sel.mpijob" -}}
 {{- $command := include "k8sel.command" . | mustFromJson -}}
-{{- $told := include "k8sel.told" (list . .facts.hidden.all) | mustFromJson -}}
+{{- $told := include "k8sel.told" (list . .facts.hidden) | mustFromJson -}}
 {{- $launcher := dict "plan" . "name" "launcher" "number" 1 "command" $command "env" $told "launcher" true -}}
 {{- $sshd := include "k8sel.sshd" . | mustFromJson -}}
 {{- $env := include "k8sel.env" . | mustFromJson -}}
