@@ -61,11 +61,17 @@ def _accelerator(row: accelerators.Row) -> Table:
 
 
 def _launcher(name: str, row: launchers.Launcher) -> Table:
+    sshd = mpi.CAPABILITIES if row.uses_mpi else ()
     return {
         **_plain(row),
         "envWithoutDevices": _entries(row.env_without_devices),
         "gangSchedulers": {} if row.uses_mpi else {gang: own for gang, own in defaults.GANG_SCHEDULERS.items() if gang},
         "defaults": _defaults(name),
+        # whether the user is root -> what depends on it
+        "defaultsOfUser": {"true": _keys(row, defaults.ROOT_SSH), "false": _keys(row, defaults.USER_SSH)},
+        "capabilities": {"true": [*sshd, *(mpi.ROOT_CAPABILITIES if sshd else ())], "false": sshd},
+        # isolation -> whether each rank starts through the entrypoint's mode rank
+        "modeRank": {"node": row.uses_mpi, "process": row.uses_mpi or not row.starts_one},
     }
 
 
@@ -90,6 +96,11 @@ def _defaults(launcher: str) -> Table:
         },
         "entrypoint": {"mode": spec.entrypoint.mode},
     }
+
+
+def _keys(row: launchers.Launcher, folder: str) -> Table:
+    """Returns the default of ``mpi`` for a user whose ssh keys are in ``folder``."""
+    return {"sshAuthMountPath": folder} if row.uses_mpi else {}
 
 
 def _mpi_row(row: launchers.Mpi) -> Table:
@@ -151,7 +162,6 @@ def _no_devices() -> Table:
         "mask": _entries({name: value for row in rows for name, value in row.mask_hide.items()}),
         "product": [],
         "memory": 0,
-        "labels": [],
         "tolerations": [],
     }
 
@@ -197,11 +207,8 @@ def _bare_type(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
 
 def _mpi() -> Table:
     return {
-        "rootSsh": defaults.ROOT_SSH,
-        "userSsh": defaults.USER_SSH,
         "constants": _entries(mpi.CONSTANTS),
         "sshd": [*mpi.SSHD_START, *mpi.SSHD_OPTIONS],
-        "capabilities": {"false": mpi.CAPABILITIES, "true": mpi.CAPABILITIES + mpi.ROOT_CAPABILITIES},  # of root
     }
 
 

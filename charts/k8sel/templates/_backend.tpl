@@ -1,8 +1,6 @@
 {{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/facts/backends.py). */}}
 
-{{/*
-The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan.
-*/}}
+{{/* The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan. */}}
 {{- define "k8sel.namedBackend" -}}
 {{- $options := .facts.backends.options -}}
 {{- $before := "" -}}
@@ -35,8 +33,9 @@ send by (the launcher's, or its MPI's), then the file's.
 {{- $entries := list -}}
 {{- if .oneccl -}}
 {{- $values := deepCopy (.mpi | default .launcher).ccl -}}
-{{- $variables := .facts.backends.variables -}}
-{{- range $field, $value := .spec.ccl }}{{ $_ := set $values (get $variables $field) (include "k8sel.quantity" $value) }}{{ end -}}
+{{- range $field, $value := .spec.ccl -}}
+{{- $_ := set $values (get $.facts.backends.variables $field) (include "k8sel.quantity" $value) -}}
+{{- end -}}
 {{- range $name, $value := $values }}{{ $entries = append $entries (dict "name" $name "value" $value) }}{{ end -}}
 {{- end -}}
 {{- toJson $entries -}}

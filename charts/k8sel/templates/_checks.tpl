@@ -54,7 +54,7 @@ that grows.
 
 {{/* Numbers as in a file: [2, 0]. */}}
 {{- define "k8sel.numbers" -}}
-{{- printf "[%s]" (include "k8sel.commas" . | replace "," ", ") -}}
+{{- toJson . | replace "," ", " -}}
 {{- end -}}
 
 {{/* Each named device is one of those asked for, and the processes have equal shares of them. */}}
@@ -154,22 +154,21 @@ that grows.
 {{- define "k8sel.checks.env" -}}
 {{- $found := .found -}}
 {{- $spec := .spec -}}
-{{- $fields := dict -}}
-{{- if .plan.oneccl -}}
-{{- $variables := .plan.facts.backends.variables -}}
-{{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
+{{- $written := dict -}}
+{{- range dig "bound" (default "" $spec.mpi.binding) list .plan.mpi -}}
+{{- $_ := set $written . (list (printf "mpi.binding %s" $spec.mpi.binding) "mpi.binding") -}}
 {{- end -}}
-{{- $bound := dig "bound" (default "" $spec.mpi.binding) list .plan.mpi -}}
+{{- $variables := .plan.facts.backends.variables -}}
+{{- range $field, $_ := .plan.oneccl | ternary $spec.ccl dict -}}
+{{- $_ := set $written (get $variables $field) (list (printf "backend %s" $spec.backend) (printf "ccl.%s" $field)) -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
+{{- with get $written $entry.name -}}
+{{- $message := printf "%s is not for the job file: k8sel writes it for %s" $entry.name (first .) -}}
 {{- $path := printf "spec.env[%d].name" $index -}}
-{{- $written := printf "%s is not for the job file: k8sel writes it for" $entry.name -}}
-{{- with get $fields $entry.name -}}
-{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "%s backend %s" $written $spec.backend) (printf "ccl.%s says it" .)) -}}
-{{- end -}}
-{{- if has $entry.name $bound -}}
-{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "%s mpi.binding %s" $written $spec.mpi.binding) "mpi.binding says it") -}}
+{{- include "k8sel.refuse" (list $found $path "forbidden" $message (printf "%s says it" (last .))) -}}
 {{- end -}}
 {{- end -}}
 {{- include "k8sel.eachOnce" (list $found "spec.env[%d].name" $names "keep one of the two") -}}

@@ -5,11 +5,27 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 
 {{/* The whole command of a node, or of an MPI's launcher. */}}
 {{- define "k8sel.command" -}}
+{{- $program := .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program -}}
 {{- $before := include "k8sel.before" (list . (.launcher.usesMpi | ternary "gate" "")) | mustFromJson -}}
-{{- concat $before (include "k8sel.launch" . | mustFromJson) | toJson -}}
+{{- $command := .spec.command -}}
+{{- if get .launcher.modeRank .spec.accelerator.isolation -}}
+{{- $command = concat (include "k8sel.before" (list . "rank") | mustFromJson) $command -}}
+{{- end -}}
+{{- if $program -}}
+{{- $started := include "k8sel.started" (list .spec (get .facts.programs $program) $command) | mustFromJson -}}
+{{- concat $before $started | toJson -}}
+{{- else -}}
+{{- $mpirun := list -}}
+{{- if .launcher.usesMpi -}}
+{{- $settled := include "k8sel.settled" . | mustFromJson -}}
+{{- $asked := dict "plan" . "perNode" .spec.processesPerNode "binding" (default "" .spec.mpi.binding) "settled" $settled -}}
+{{- $mpirun = include "k8sel.mpirun" $asked | mustFromJson -}}
+{{- end -}}
+{{- concat $before $mpirun $command | include "k8sel.literal" -}}
+{{- end -}}
 {{- end -}}
 
-{{/* The words that start the entrypoint in a mode, in front of a command; none where the job goes without it. Takes plan and mode. */}}
+{{/* The words that start the entrypoint in a mode, in front of a command; none where it is not used. Takes plan and mode. */}}
 {{- define "k8sel.before" -}}
 {{- $plan := index . 0 -}}
 {{- $words := get $plan.facts.entrypoint.starts $plan.spec.entrypoint.mode -}}
@@ -17,46 +33,24 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- toJson $words -}}
 {{- end -}}
 
-{{- define "k8sel.launch" -}}
-{{- $program := .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program -}}
-{{- $command := .spec.command -}}
-{{- if include "k8sel.startsModeRank" . -}}
-{{- $command = concat (include "k8sel.before" (list . "rank") | mustFromJson) $command -}}
-{{- end -}}
-{{- if .launcher.usesMpi -}}
-{{- $settled := include "k8sel.settled" . | mustFromJson -}}
-{{- $binding := default "" .spec.mpi.binding -}}
-{{- $asked := dict "plan" . "perNode" .spec.processesPerNode "binding" $binding "settled" $settled -}}
-{{- concat (include "k8sel.mpirun" $asked | mustFromJson) $command | include "k8sel.literal" -}}
-{{- else if $program -}}
-{{- include "k8sel.started" (list . (get .facts.programs $program) $command) -}}
-{{- else -}}
-{{- include "k8sel.literal" $command -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Not empty where the launcher starts each rank behind the entrypoint's mode rank. Takes the plan. */}}
-{{- define "k8sel.startsModeRank" -}}
-{{- if or .launcher.usesMpi (and (not .launcher.startsOne) (eq .spec.accelerator.isolation "process")) }}yes{{ end -}}
-{{- end -}}
-
 {{/*
 A program's command line around that of one process (k8sel/facts/launchers.py). What the operator knows is filled in by
-Kubernetes, so the program's own words are no literal text. Takes plan, program and command.
+Kubernetes, so the program's own words are no literal text. Takes the spec, the program's row and the command.
 */}}
 {{- define "k8sel.started" -}}
-{{- $spec := (index . 0).spec -}}
+{{- $spec := index . 0 -}}
 {{- $program := index . 1 -}}
 {{- $command := index . 2 -}}
 {{- $total := mul $spec.nodes $spec.processesPerNode -}}
 {{- if or $program.alwaysAgent (gt $total 1) }}{{ $command = include "k8sel.plain" $command | mustFromJson }}{{ end -}}
-{{- $script := include "k8sel.script" (list $command $program.noPython) | mustFromJson | include "k8sel.literal" | mustFromJson -}}
-{{- $words := concat $program.words (gt $total 1 | ternary $program.several list) $program.options -}}
-{{- if gt (int $spec.policy.maxRestarts) 0 -}}
-{{- $words = concat $words (list $program.restarts (int $spec.policy.maxRestarts | toString)) -}}
-{{- end -}}
-{{- $numbers := list (list "{processes}" (int64 $spec.processesPerNode)) (list "{nodes}" (int64 $spec.nodes)) (list "{total}" $total) -}}
-{{- concat (include "k8sel.replaced" (list $words $numbers) | mustFromJson) $script | toJson -}}
+{{- $script := include "k8sel.script" (list $command $program.noPython) | mustFromJson -}}
+{{- $restarts := list $program.restarts (int64 $spec.policy.maxRestarts | toString) -}}
+{{- $restarted := gt (int $spec.policy.maxRestarts) 0 | ternary $restarts list -}}
+{{- $words := concat $program.words (gt $total 1 | ternary $program.several list) $program.options $restarted -}}
+{{- $perNode := list "{processes}" (int64 $spec.processesPerNode) -}}
+{{- $numbers := list $perNode (list "{nodes}" (int64 $spec.nodes)) (list "{total}" $total) -}}
+{{- $words = include "k8sel.replaced" (list $words $numbers) | mustFromJson -}}
+{{- include "k8sel.literal" $script | mustFromJson | concat $words | toJson -}}
 {{- end -}}
 
 {{/* Words with values in place of names: only the last value may look like a name. Takes words, and pairs of name and value. */}}

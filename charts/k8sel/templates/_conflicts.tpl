@@ -26,16 +26,15 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- $computes := $spec.accelerator.type -}}
 {{- if and .row.maskEnv (not $spec.accelerator.devices) }}{{ $computes = $facts.withoutDevices }}{{ end -}}
 {{- $view := dict "on" "kubernetes" "spec" $spec "facts" $facts.conflicts "user" .user "command" $command "mpi" .mpi -}}
-{{- $job := dict "root" .root "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- $devices := len $spec.accelerator.devices -}}
-{{- $_ := set $job "devices" $devices -}}
-{{- $_ := set $job "mpiGiven" (not (empty $spec.mpi)) -}}
-{{- $_ := set $job "someDevices" (printf "%d device%s" $devices (eq $devices 1 | ternary "" "s")) -}}
+{{- $some := printf "%d device%s" $devices (eq $devices 1 | ternary "" "s") -}}
+{{- $job := dict "root" .root "mpiGiven" (not (empty $spec.mpi)) "devices" $devices "someDevices" $some -}}
+{{- $_ := set $job "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- range $name, $amount := dict "deviceMemory" $spec.accelerator.memory "sharedMemory" $spec.sharedMemory "memory" $spec.resources.memory -}}
 {{- $_ := set $job $name (include "k8sel.whole" (dict "plan" $ "quantity" $amount) | int64) -}}
 {{- end -}}
 {{- $size := 0 -}}
-{{- range $key, $value := .given.annotations }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
+{{- range $key, $value := omit .annotations .facts.labels.jobFile }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
 {{- $_ := set $job "annotationBytes" $size -}}
 {{- $tables := dict "launcher" .launcher "target" (get $facts.targets $spec.target) "backend" (index .backends (default "" $spec.backend)) -}}
 {{- merge $view $tables (dict "job" $job "computes" (get $facts.computes $computes) "type" .row) | toJson -}}

@@ -3,8 +3,7 @@
 {{/* What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none. */}}
 {{- define "k8sel.settled" -}}
 {{- $bare := eq .spec.entrypoint.mode "none" -}}
-{{- $entries := list -}}
-{{- if or $bare (not .devices.positions) }}{{ $entries = .devices.mask }}{{ end -}}
+{{- $entries := or $bare (empty .devices.positions) | ternary .devices.mask list -}}
 {{- if and $bare .spec.cpu.threadsPerProcess -}}
 {{- $entries = append $entries (dict "name" "OMP_NUM_THREADS" "value" (int64 .spec.cpu.threadsPerProcess | toString)) -}}
 {{- end -}}
@@ -66,7 +65,7 @@
 {{- if ne $plan.spec.entrypoint.mode "none" -}}
 {{- $own = append $own (dict "name" $plan.facts.entrypoint.variable "value" (include "k8sel.expectation" $plan)) -}}
 {{- end -}}
-{{- concat (include "k8sel.env" $plan | mustFromJson) (include "k8sel.literal" $own | mustFromJson) | include "k8sel.mergedEnv" -}}
+{{- include "k8sel.literal" $own | mustFromJson | concat (include "k8sel.env" $plan | mustFromJson) | include "k8sel.mergedEnv" -}}
 {{- end -}}
 
 {{/* What the entrypoint is told to find, as JSON without what is at its default (k8sel/entrypoint/protocol.py). */}}
@@ -77,7 +76,7 @@
 {{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
 {{- include "k8sel.default" (list $told (dict "probe" (concat $mpirun $check) "hostfile" (last .mpi.hostfile))) -}}
 {{- end -}}
-{{- if include "k8sel.startsModeRank" . }}{{ $_ := set $told "rankCommand" (len .spec.command) }}{{ end -}}
+{{- if get .launcher.modeRank .spec.accelerator.isolation }}{{ $_ := set $told "rankCommand" (len .spec.command) }}{{ end -}}
 {{- $shared := include "k8sel.whole" (dict "plan" . "quantity" .spec.sharedMemory) | int64 -}}
 {{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
 {{- range $name, $row := .facts.entrypoint.expected -}}

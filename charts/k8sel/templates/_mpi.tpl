@@ -6,19 +6,13 @@
 {{- $mpi := .plan.mpi -}}
 {{- $cores := add (default 1 $spec.cpu.threadsPerProcess) (default 0 $spec.ccl.workers) -}}{{/* threads compute, workers send */}}
 {{- $numbers := list (list "{per_node}" (int64 .perNode)) (list "{total}" (mul $spec.nodes .perNode)) (list "{cores}" $cores) -}}
-{{- $pairs := concat $numbers (include "k8sel.sshPairs" $spec | mustFromJson) -}}
-{{- $words := include "k8sel.replaced" (list (get $mpi.words .binding) $pairs) | mustFromJson -}}
+{{- $words := include "k8sel.replaced" (list (get $mpi.words .binding) (concat $numbers .plan.ssh)) | mustFromJson -}}
 {{- $words = concat $words (include "k8sel.exports" .plan | mustFromJson) -}}
 {{- range .settled -}}
 {{- $pairs := list (list "{name}" .name) (list "{value}" .value) -}}
 {{- $words = concat $words (include "k8sel.replaced" (list $mpi.set $pairs) | mustFromJson) -}}
 {{- end -}}
 {{- toJson $words -}}
-{{- end -}}
-
-{{/* What ssh and sshd are told by. Takes the spec. */}}
-{{- define "k8sel.sshPairs" -}}
-{{- list (list "{port}" (int64 .mpi.sshPort | toString)) (list "{path}" .mpi.sshAuthMountPath) | toJson -}}
 {{- end -}}
 
 {{/* The variables that mpirun sends from its own environment: a node's own do not reach the ranks. */}}
@@ -34,9 +28,4 @@
 {{- $words := list -}}
 {{- range uniq $names }}{{ $words = concat $words (list $mpi.export .) }}{{ end -}}
 {{- $mpi.exportList | ternary (list $mpi.export (uniq $names | join ",")) $words | toJson -}}
-{{- end -}}
-
-{{/* The nodes' command. */}}
-{{- define "k8sel.sshd" -}}
-{{- include "k8sel.sshPairs" .spec | mustFromJson | list .facts.mpi.sshd | include "k8sel.replaced" | mustFromJson | include "k8sel.literal" -}}
 {{- end -}}

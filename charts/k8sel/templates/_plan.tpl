@@ -4,10 +4,10 @@ Nothing about a vendor, a launcher or an MPI is written in a template: charts/ta
 code. Numbers in them arrive as floats, as all JSON's do here.
 
   name, namespace, labels, annotations, sha256   of the job
-  given      the file's own annotations
   spec       the job file's, with every default filled in, and without what is null
   facts      the constants
   row, launcher, mpi   their rows; mpi is that of a launcher that uses one
+  ssh        what is filled into the command lines of ssh and sshd
   backends, conflicts  all rows
   user, root the container's user, and whether it is root, as far as the file says
   oneccl     whether the job's backend uses oneCCL
@@ -34,10 +34,10 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- $plan := pick $tables "facts" "backends" "conflicts" -}}
 {{- include "k8sel.default" (list $plan (dict "name" $metadata.name "namespace" (default "" $metadata.namespace))) -}}
 {{- include "k8sel.default" (list $plan (dict "sha256" $sha256 "labels" $labels "annotations" $annotations "spec" $spec)) -}}
-{{- $_ := set $plan "given" (default dict $metadata.annotations) -}}
 {{- $_ := set $plan "row" (get $tables.accelerators $spec.accelerator.type) -}}
 {{- $_ := set $plan "launcher" (get $tables.launchers $spec.launcher) -}}
 {{- include "k8sel.defaulted" $plan -}}
+{{- $_ := set $plan "ssh" (list (list "{port}" (int64 $spec.mpi.sshPort)) (list "{path}" $spec.mpi.sshAuthMountPath)) -}}
 {{- $_ := set $plan "mpi" ($plan.launcher.usesMpi | ternary (get $tables.mpi (default "" $spec.mpi.implementation)) dict) -}}
 {{- $_ := set $plan "devices" (include "k8sel.devices" $plan | mustFromJson) -}}
 {{- if eq $spec.entrypoint.mode "configMap" -}}{{/* its name changes with its content, which cannot change under a name */}}
@@ -66,9 +66,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- end -}}
 {{- $processes := .launcher.perDevice | ternary (len $spec.accelerator.devices | max 1) 1 -}}
 {{- include "k8sel.default" (list $spec (dict "processesPerNode" $processes)) -}}
-{{- if .launcher.usesMpi -}}
-{{- include "k8sel.default" (list $spec.mpi (dict "sshAuthMountPath" (ternary .facts.mpi.rootSsh .facts.mpi.userSsh .root))) -}}
-{{- end -}}
+{{- include "k8sel.default" (list $spec.mpi (get .launcher.defaultsOfUser (toString .root))) -}}
 {{- with get .launcher.gangSchedulers (default "" $spec.scheduling.gang) -}}
 {{- include "k8sel.default" (list $spec.scheduling (dict "schedulerName" .)) -}}
 {{- end -}}
@@ -88,7 +86,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- end -}}
 {{- end -}}
 
-{{/* Sets those keys of a map, in place, that it lacks: sprig's merge takes false and 0 for "not given". Takes map and values. */}}
+{{/* Sets keys of a map that it lacks, in place: sprig's merge takes false and 0 for "not given". Takes the map and the values. */}}
 {{- define "k8sel.default" -}}
 {{- $map := index . 0 -}}
 {{- range $key, $value := index . 1 }}{{ if not (hasKey $map $key) }}{{ $_ := set $map $key $value }}{{ end }}{{ end -}}

@@ -1,8 +1,6 @@
 {{/* The parts that all targets share (k8sel/planning/pod.py, k8sel/emit/podspec.py). */}}
 
-{{/*
-As toYaml, which gives "" for a text with a character that YAML does not take raw; then on one line, with escapes.
-*/}}
+{{/* As toYaml, which gives "" for a text with a character that YAML does not take raw; then on one line, with escapes. */}}
 {{- define "k8sel.yaml" -}}
 {{- $json := toJson . -}}
 {{- $raw := regexFindAll `[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]` $json -1 -}}
@@ -140,16 +138,12 @@ map's place in the table, and the names of the latter fields.
 {{- toJson $security -}}
 {{- end -}}
 
-{{/*
-A privileged container has every right; the API refuses some of the rest beside it. A node's sshd needs capabilities, which
-come before the job file's own.
-*/}}
+{{/* A privileged container has every right, and the API refuses some of the rest beside it. A node's sshd needs capabilities. */}}
 {{- define "k8sel.container.securityContext" -}}
 {{- $security := deepCopy .plan.spec.securityContext -}}
 {{- if not $security.privileged -}}
 {{- $capabilities := default dict $security.capabilities -}}
-{{- $needed := list -}}
-{{- if and .plan.launcher.usesMpi (not .launcher) }}{{ $needed = get .plan.facts.mpi.capabilities (.plan.root | toString) }}{{ end -}}
+{{- $needed := empty .launcher | ternary (get .plan.launcher.capabilities (toString .plan.root)) list -}}
 {{- $added := $needed -}}
 {{- range default list $capabilities.add }}{{ if not (has . $needed) }}{{ $added = append $added . }}{{ end }}{{ end -}}
 {{- if $added }}{{ $_ := set $capabilities "add" $added }}{{ end -}}
@@ -162,16 +156,15 @@ come before the job file's own.
 
 {{- define "k8sel.pod.tolerations" -}}
 {{- $tolerations := .plan.spec.tolerations -}}
-{{- range .plan.devices.tolerations }}{{ if not (has . $tolerations) }}{{ $tolerations = append $tolerations . }}{{ end }}{{ end -}}
+{{- range .plan.devices.tolerations -}}
+{{- if not (has . $tolerations) }}{{ $tolerations = append $tolerations . }}{{ end -}}
+{{- end -}}
 {{- toJson $tolerations -}}
 {{- end -}}
 
-{{/*
-The job file's affinity and what the labels have to say: in every term, since terms are alternatives. mpirun's pod may be
-on any node.
-*/}}
+{{/* The job file's affinity with the devices' labels, in every term, since terms are alternatives. mpirun's pod has no device. */}}
 {{- define "k8sel.pod.affinity" -}}
-{{- $wanted := empty .launcher | ternary .plan.devices.labels list -}}
+{{- $wanted := empty .launcher | ternary (include "k8sel.labels" .plan | mustFromJson) list -}}
 {{- $affinity := deepCopy .plan.spec.affinity -}}
 {{- if $wanted -}}
 {{- $node := default dict $affinity.nodeAffinity -}}
@@ -188,14 +181,13 @@ on any node.
 {{- end -}}
 
 {{- define "k8sel.pod.volumes" -}}
-{{- $own := .plan.facts.pod -}}
 {{- $volumes := .plan.spec.volumes -}}
 {{- if hasKey .plan.spec "sharedMemory" -}}
 {{- $memory := dict "medium" "Memory" "sizeLimit" (include "k8sel.quantity" .plan.spec.sharedMemory) -}}
-{{- $volumes = append $volumes (dict "name" $own.sharedMemory.name "emptyDir" $memory) -}}
+{{- $volumes = append $volumes (dict "name" .plan.facts.pod.sharedMemory.name "emptyDir" $memory) -}}
 {{- end -}}
 {{- with .plan.configMap -}}
-{{- $volumes = append $volumes (dict "name" $own.entrypoint.name "configMap" (dict "name" .)) -}}
+{{- $volumes = append $volumes (dict "name" $.plan.facts.pod.entrypoint.name "configMap" (dict "name" .)) -}}
 {{- end -}}
 {{- toJson $volumes -}}
 {{- end -}}
