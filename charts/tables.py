@@ -64,6 +64,7 @@ def _launcher(name: str, row: launchers.Launcher) -> Table:
     sshd = mpi.CAPABILITIES if row.uses_mpi else ()
     return {
         **_plain(row),
+        "targets": row.targets,
         "envWithoutDevices": _entries(row.env_without_devices),
         "gangSchedulers": {} if row.uses_mpi else {gang: own for gang, own in defaults.GANG_SCHEDULERS.items() if gang},
         "defaults": _defaults(name),
@@ -117,7 +118,13 @@ def _facts() -> Table:
         "apiVersion": API_VERSION,
         "kind": KIND,
         "jobs": {
-            name: {"apiVersion": kind.api_version, "operator": kind.operator, "resource": f"{kind.plural}.{kind.group}"}
+            name: {
+                "apiVersion": kind.api_version,
+                "operator": kind.operator,
+                "resource": f"{kind.plural}.{kind.group}",
+                "first": kind.first,
+                "firstComputes": kind.first_computes,
+            }
             for name, kind in JOB_KINDS.items()
         },
         "labels": {
@@ -218,10 +225,7 @@ def _refusals() -> Table:
         "conflicts": conflicts.FACTS,
         "withoutDevices": accelerators.without_devices().name,
         "computes": conflicts.COMPUTES,
-        "targets": {
-            kind: {"launchers": [name for name, row in launchers.LAUNCHERS.items() if kind in row.targets]}
-            for kind in JOB_KINDS
-        },
+        "targets": conflicts.TARGETS,
         "starters": sorted(launch_rules.STARTERS),
         "modules": sorted(launch_rules.MODULES),
         "inShell": launch_rules.IN_SHELL,

@@ -144,7 +144,7 @@ def test_a_folder_that_is_no_address(box: Box) -> None:
 def test_a_node_with_nothing_behind_it_is_not_counted(box: Box) -> None:
     box.nodes(0)
     os.mkfifo(box.root / "dev/nvidia2")  # opens, and must not wait for its other end
-    os.mknod(box.root / "dev/nvidia1", stat.S_IFSOCK)  # cannot be opened
+    os.mknod(box.root / "dev/nvidia1", stat.S_IFSOCK | 0o600)  # cannot be opened
     end = box.start(expect=devices(0, count=3))
     assert "2 found by device nodes" in end.message
     assert "nvidia1 cannot be opened: No such device or address" in end.message

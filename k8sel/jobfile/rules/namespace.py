@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from k8sel.errors import FieldPath, Problem
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import is_root
 from k8sel.wording import bare, forbidden
@@ -166,10 +167,10 @@ def _volume_kinds(job: CompleteJob) -> Iterator[Problem]:
 def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
     """Refuses several nodes of a PyTorchJob: training-operator adds an init container to the workers.
 
-    That container has no securityContext (initcontainer.go).
+    That container has no securityContext.
     """
     nodes = job.spec.nodes
-    if job.spec.target == "PyTorchJob" and nodes > 1:
+    if JOB_KINDS[job.spec.target].adds_init_container and nodes > 1:
         message = "training-operator puts an init container without securityContext into every pod but the first"
         hint = "nodes: 1, launcher mpirun, or an operator whose initContainer.yaml has one that the level allows"
         yield forbidden(("spec", "nodes"), message, hint)
