@@ -64,25 +64,25 @@ Kubernetes, so the program's own words are no literal text. Takes the spec, the 
 {{- toJson $words -}}
 {{- end -}}
 
-{{/* A command as torchrun and accelerate want it: a script, a module, or any other program behind their option. */}}
+{{/*
+A command as torchrun and accelerate want it: a script, a module, or any other program behind their option. argparse drops
+a -- right after the first word. Takes the command and the option.
+*/}}
 {{- define "k8sel.script" -}}
-{{- $command := index . 0 -}}
-{{- $arguments := rest $command -}}
-{{- $python := and $arguments (has (first $command) (list "python" "python3")) -}}
-{{- if and $python (not (hasPrefix "-" (first $arguments))) -}}
-{{- include "k8sel.positional" $arguments -}}
-{{- else if and $python (eq (first $arguments) "-m") (rest $arguments) -}}
-{{- concat (list "-m") (include "k8sel.positional" (rest $arguments) | mustFromJson) | toJson -}}
-{{- else -}}
-{{- concat (list (index . 1)) (include "k8sel.positional" $command | mustFromJson) | toJson -}}
+{{- $words := index . 0 -}}
+{{- $option := list (index . 1) -}}
+{{- $arguments := rest $words -}}
+{{- if and $arguments (has (first $words) (list "python" "python3")) -}}
+{{- if not (hasPrefix "-" (first $arguments)) -}}
+{{- $words = $arguments -}}
+{{- $option = list -}}
+{{- else if and (eq (first $arguments) "-m") (rest $arguments) -}}
+{{- $words = rest $arguments -}}
+{{- $option = list "-m" -}}
 {{- end -}}
 {{- end -}}
-
-{{/* Words behind argparse, which drops a -- right after the first. */}}
-{{- define "k8sel.positional" -}}
-{{- $tail := rest . -}}
-{{- if $tail }}{{ if eq (first $tail) "--" }}{{ $tail = concat (list "--") $tail }}{{ end }}{{ end -}}
-{{- concat (list (first .)) $tail | toJson -}}
+{{- $doubled := has (first (rest $words)) (list "--") | ternary (list "--") list -}}
+{{- concat $option (list (first $words)) $doubled (rest $words) | toJson -}}
 {{- end -}}
 
 {{/* A command such that torch's agent leaves it alone: it fills in ${local_rank} and reads $$ as $ in arguments. */}}

@@ -3,14 +3,13 @@
 {{/* Takes plan, perNode (processes to start on each node), binding and settled (variables to set in them). */}}
 {{- define "k8sel.mpirun" -}}
 {{- $spec := .plan.spec -}}
-{{- $mpi := .plan.mpi -}}
 {{- $cores := add (default 1 $spec.cpu.threadsPerProcess) (default 0 $spec.ccl.workers) -}}{{/* threads compute, workers send */}}
 {{- $numbers := list (list "{per_node}" (int64 .perNode)) (list "{total}" (mul $spec.nodes .perNode)) (list "{cores}" $cores) -}}
-{{- $words := include "k8sel.replaced" (list (get $mpi.words .binding) (concat $numbers .plan.ssh)) | mustFromJson -}}
+{{- $words := include "k8sel.replaced" (list (get .plan.mpi.words .binding) (concat $numbers .plan.ssh)) | mustFromJson -}}
 {{- $words = concat $words (include "k8sel.exports" .plan | mustFromJson) -}}
 {{- range .settled -}}
 {{- $pairs := list (list "{name}" .name) (list "{value}" .value) -}}
-{{- $words = concat $words (include "k8sel.replaced" (list $mpi.set $pairs) | mustFromJson) -}}
+{{- $words = concat $words (include "k8sel.replaced" (list $.plan.mpi.set $pairs) | mustFromJson) -}}
 {{- end -}}
 {{- toJson $words -}}
 {{- end -}}
@@ -24,8 +23,7 @@
 {{- range .spec.env -}}
 {{- if not (and $checked (include "k8sel.ofItsPod" .)) }}{{ $names = append $names .name }}{{ end -}}
 {{- end -}}
-{{- $mpi := .mpi -}}
 {{- $words := list -}}
-{{- range uniq $names }}{{ $words = concat $words (list $mpi.export .) }}{{ end -}}
-{{- $mpi.exportList | ternary (list $mpi.export (uniq $names | join ",")) $words | toJson -}}
+{{- range uniq $names }}{{ $words = concat $words (list $.mpi.export .) }}{{ end -}}
+{{- .mpi.exportList | ternary (list .mpi.export (uniq $names | join ",")) $words | toJson -}}
 {{- end -}}

@@ -86,7 +86,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- end -}}
 {{- end -}}
 
-{{/* Sets keys of a map that it lacks, in place: sprig's merge takes false and 0 for "not given". Takes the map and the values. */}}
+{{/* Sets keys that a map lacks, in place: sprig's merge takes false and 0 for "not given". Takes the map and the values. */}}
 {{- define "k8sel.default" -}}
 {{- $map := index . 0 -}}
 {{- range $key, $value := index . 1 }}{{ if not (hasKey $map $key) }}{{ $_ := set $map $key $value }}{{ end }}{{ end -}}

@@ -138,7 +138,7 @@ map's place in the table, and the names of the latter fields.
 {{- toJson $security -}}
 {{- end -}}
 
-{{/* A privileged container has every right, and the API refuses some of the rest beside it. A node's sshd needs capabilities. */}}
+{{/* A privileged container has every right; the API refuses some of the rest beside it. A node's sshd needs capabilities. */}}
 {{- define "k8sel.container.securityContext" -}}
 {{- $security := deepCopy .plan.spec.securityContext -}}
 {{- if not $security.privileged -}}
@@ -162,7 +162,7 @@ map's place in the table, and the names of the latter fields.
 {{- toJson $tolerations -}}
 {{- end -}}
 
-{{/* The job file's affinity with the devices' labels, in every term, since terms are alternatives. mpirun's pod has no device. */}}
+{{/* The job file's affinity, with the devices' labels in every term: terms are alternatives. mpirun's pod has no device. */}}
 {{- define "k8sel.pod.affinity" -}}
 {{- $wanted := empty .launcher | ternary (include "k8sel.labels" .plan | mustFromJson) list -}}
 {{- $affinity := deepCopy .plan.spec.affinity -}}
