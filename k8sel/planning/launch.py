@@ -76,12 +76,14 @@ def _started(program: Program, spec: CompleteSpec, platform: Platform) -> Argv:
 def _script(command: Argv, no_python: str) -> Argv:
     """Returns ``command`` in the form of torchrun and accelerate: a script, a module, or any other program."""
     program, *arguments = command
+    option, words = [no_python], list(command)
     if program in ("python", "python3") and arguments:
         if not arguments[0].startswith("-"):
-            return _positional(arguments)
-        if arguments[0] == "-m" and len(arguments) > 1:
-            return ("-m", *_positional(arguments[1:]))
-    return (no_python, *_positional(list(command)))
+            option, words = [], arguments
+        elif arguments[0] == "-m" and len(arguments) > 1:
+            option, words = ["-m"], arguments[1:]
+    first, *tail = words
+    return (*option, first, *(("--",) if tail[:1] == ["--"] else ()), *tail)  # argparse drops a -- after the first word
 
 
 def _plain(command: Argv) -> Argv:
@@ -93,9 +95,3 @@ def _plain(command: Argv) -> Argv:
     program, *arguments = command
     read = ("$$", "$local_rank", "${local_rank}")
     return (program, *(word.replace("$", "$$") if any(map(word.__contains__, read)) else word for word in arguments))
-
-
-def _positional(words: list[str]) -> Argv:
-    """Returns ``words`` escaped for argparse, which drops a ``--`` directly after the first word."""
-    head, *tail = words
-    return (head, "--", *tail) if tail[:1] == ["--"] else (head, *tail)
