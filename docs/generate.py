@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from k8sel import api
-from k8sel.adopt.line import Asked, LineError, convert
+from k8sel.adopt.line import LineError, Options, convert
 from k8sel.audit import TRAPS, Trap
 from k8sel.cli.main import COMMANDS
 from k8sel.entrypoint.__main__ import HELP
@@ -344,7 +344,7 @@ def _guide(page: str) -> str:
 
 def _carried(text: str) -> Carried | LineError:
     try:
-        made, notes = convert(text, Asked(file="<stdin>", image="app:1"))
+        made, notes = convert(text, Options(file="<stdin>", image="app:1"))
     except LineError as error:
         return error
     (job,) = load(made.encode(), "job.yaml")

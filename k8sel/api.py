@@ -74,8 +74,8 @@ def render(job_plan: JobPlan) -> list[dict[str, Any]]:
     """Returns the Kubernetes objects of a plan made for kubernetes, in the order in which to apply them."""
     if job_plan.entrypoint_mode != "configMap":
         return [TARGETS[job_plan.target](job_plan, None)]
-    brought = configmap.emit(job_plan)
-    return [brought, TARGETS[job_plan.target](job_plan, brought["metadata"]["name"])]
+    config_map = configmap.emit(job_plan)
+    return [config_map, TARGETS[job_plan.target](job_plan, config_map["metadata"]["name"])]
 
 
 def _platform(name: str, nodes: int | None) -> Platform:
@@ -98,8 +98,8 @@ class _Examined(Struct, frozen=True, kw_only=True):
 
 def _examine(job: Job, platform: Platform, nodes: int | None) -> _Examined:
     """Resolves and defaults ``job``, and runs the rules once."""
-    settled, notes = _settled(job.file, platform, nodes)
-    file = _defaulted(settled, platform)
+    resolved, notes = _resolve(job.file, platform, nodes)
+    file = _defaulted(resolved, platform)
     found = validate.validate(file, platform)
     errors = [*validate.errors(found), *_one_node(file, platform)]
     return _Examined(file=file, notes=notes, errors=errors, warnings=validate.warnings(found))
@@ -111,7 +111,7 @@ def _plan(examined: _Examined, job: Job, platform: Platform) -> JobPlan:
     return replace(job_plan, warnings=tuple(locate(job.document, problems)))
 
 
-def _settled(file: JobFile, platform: Platform, nodes: int | None) -> tuple[JobFile, list[Problem]]:
+def _resolve(file: JobFile, platform: Platform, nodes: int | None) -> tuple[JobFile, list[Problem]]:
     """Returns ``file`` with the option's number of nodes and this machine's type of device, and notes about them."""
     spec, notes = file.spec if nodes is None else replace(file.spec, nodes=nodes), []
     if not platform.in_container and spec.accelerator.type == AUTO:
@@ -137,8 +137,8 @@ def _one_node(file: CompleteJob, platform: Platform) -> list[Problem]:
     nodes = file.spec.nodes
     if platform.several_nodes or nodes <= 1:
         return []
-    message = f"this machine is one node, and the job waits for {nodes}"
-    hint = "--nodes 1 runs one node's processes here"
+    message = f"this machine is one node, but the job has {nodes} nodes"
+    hint = "use --nodes 1 to run one node's processes here"
     return [Problem(kind=Kind.INVALID, path=("spec", "nodes"), message=message, hint=hint)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from k8sel.errors import FieldPath, Kind, Problem
 
@@ -35,9 +35,12 @@ def warning(path: FieldPath, message: str, hint: str = "") -> Problem:
 
 def not_supported(path: FieldPath, value: str, allowed: Iterable[str], hint: str = "") -> Problem:
     """A problem: ``value`` is not one of ``allowed``."""
-    names = tuple(allowed)
-    message = f"{quote(value)} is not {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
-    return Problem(kind=Kind.NOT_SUPPORTED, path=path, message=message, hint=hint)
+    return Problem(kind=Kind.NOT_SUPPORTED, path=path, message=not_one_of(quote(value), tuple(allowed)), hint=hint)
+
+
+def not_one_of(found: str, allowed: Sequence[str]) -> str:
+    """The message about a value that is not one of ``allowed``."""
+    return f"{found} is not one of {', '.join(allowed)}" if len(allowed) > 1 else f"expected {allowed[0]}, got {found}"
 
 
 def quote(text: str) -> str:

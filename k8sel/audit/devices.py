@@ -23,36 +23,36 @@ def _containers(manifest: Manifest) -> Iterator[Container]:
 
 def _beside_request(manifest: Manifest) -> Iterator[Found]:
     for container in _containers(manifest):
-        for asked in container.asks:
-            variable = container.env.get(asked.row.exposure_env or "")
+        for each in container.requested:
+            variable = container.env.get(each.row.exposure_env or "")
             if variable and variable.value not in ("void", ""):
-                yield variable.path, f"{asked.row.exposure_env}={variable.value} beside {asked.resource}: {asked.count}"
+                yield variable.path, f"{each.row.exposure_env}={variable.value} beside {each.resource}: {each.count}"
 
 
 def _all_without_request(manifest: Manifest) -> Iterator[Found]:
     for container in _containers(manifest):
         for row in ROWS.values():
             variable = container.env.get(row.exposure_env or "")
-            if variable and variable.value not in ("void", "none", "") and not _asks(container, row):
+            if variable and variable.value not in ("void", "none", "") and not _requests(container, row):
                 yield variable.path, f"{row.exposure_env}={variable.value}, and the container requests no device"
 
 
-def _asks(container: Container, row: Row) -> bool:
-    return any(asked.row is row for asked in container.asks)
+def _requests(container: Container, row: Row) -> bool:
+    return any(each.row is row for each in container.requested)
 
 
 def _masks(container: Container) -> Iterator[tuple[Row, str, Variable, list[str]]]:
     """Yields the masks of a container: row, name, variable and parts."""
-    asked = [each.row for each in container.asks]
+    requested = [each.row for each in container.requested]
     for name, variable in container.variables.items():
-        rows = [row for row in (*asked, *ROWS.values()) if row.mask_env == name]
+        rows = [row for row in (*requested, *ROWS.values()) if row.mask_env == name]
         if rows:
             yield rows[0], name, variable, [part.strip() for part in variable.value.split(",")]
 
 
 def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
     for container in _containers(manifest):
-        parts = [each for each in container.asks if "mig" in each.resource]
+        parts = [each for each in container.requested if "mig" in each.resource]
         for row, name, variable, listed in _masks(container):
             if parts and row.mask_value == "uuid" and all(map(str.isdecimal, listed)):
                 yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
@@ -61,7 +61,7 @@ def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
 def _beyond_count(manifest: Manifest) -> Iterator[Found]:
     for container in _containers(manifest):
         for row, name, variable, listed in _masks(container):
-            count = sum(each.count for each in container.asks if each.row is row)
+            count = sum(each.count for each in container.requested if each.row is row)
             beyond = [part for part in listed if part.isdecimal() and int(part) >= count]
             if count and beyond and row.mask_value != "module":
                 yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
@@ -91,7 +91,7 @@ def _hides_nothing(manifest: Manifest) -> Iterator[Found]:
 
 def _several_masks(manifest: Manifest) -> Iterator[Found]:
     for container in _containers(manifest):
-        for row in dict.fromkeys(each.row.name for each in container.asks):
+        for row in dict.fromkeys(each.row.name for each in container.requested):
             names = _selecting(container, ROWS[row])
             if len(names) > 1:
                 yield container.variables[names[1]].path, f"{' and '.join(names)} both choose devices"

@@ -51,15 +51,15 @@ def _counted(manifest: Manifest) -> Iterator[Found]:
         return
     for pods, container in of_pytorch_job(manifest):
         without_option = container.starts is not None and container.starts.option("--nproc-per-node") is None
-        if not pods.asks and without_option and container.launches("torchrun"):
-            yield found if per_node else (manifest.at("spec"), "nprocPerNode is not there, so it is auto")
+        if not pods.requested and without_option and container.launches("torchrun"):
+            yield found if per_node else (manifest.at("spec"), "nprocPerNode is not set, so it is auto")
             return
 
 
 def _counted_by_torchrun(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
         given = container.starts.option("--nproc-per-node", "--nproc_per_node") if container.starts else None
-        if container.starts and given in _BY_COUNT and not pods.asks:
+        if container.starts and given in _BY_COUNT and not pods.requested:
             yield container.starts.path, f"torchrun --nproc-per-node={given}, in a pod that requests no device"
 
 
@@ -190,7 +190,7 @@ TRAPS = (
     Trap(
         id="python-many-ranks",
         looks_at="PyTorchJob: nprocPerNode above 1 with plain python",
-        consequence="WORLD_SIZE counts processes that nobody starts: init_process_group waits until it times out",
+        consequence="WORLD_SIZE counts processes that nothing starts: init_process_group waits until it times out",
         fix='set nprocPerNode: "1", or start the script by torchrun',
         source=_OPERATOR,
         find=_plain_python,

@@ -88,18 +88,18 @@ def _slots(manifest: Manifest) -> Iterator[Found]:
             yield starts.path, f"{ranks} ranks, and {workers} workers with {slots} slots"
 
 
-def _launcher_asks(manifest: Manifest) -> Iterator[Found]:
+def _launcher_devices(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         if pods.role == "Launcher" and not manifest.get("spec", "runLauncherAsWorker"):
-            for asked in pods.asks:
-                yield asked.path, f"the launcher requests {asked.resource}: {asked.count}"
+            for each in pods.requested:
+                yield each.path, f"the launcher requests {each.resource}: {each.count}"
 
 
 def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
     policy = manifest.get("spec", "launcherCreationPolicy")
     for pods, _, _ in launchers(manifest):
         if policy in (None, "AtStartup"):
-            yield pods.path, f"launcherCreationPolicy is {policy or 'not there, so AtStartup'}"
+            yield pods.path, f"launcherCreationPolicy is {policy or 'not set, so AtStartup'}"
 
 
 def _launcher_replicas(manifest: Manifest) -> Iterator[Found]:
@@ -186,7 +186,7 @@ TRAPS = (
         consequence="no rank runs in the launcher's pod: its devices stay idle as long as the job runs",
         fix="request no devices for Launcher, or set runLauncherAsWorker: true",
         source=_CONTROLLER,
-        find=_launcher_asks,
+        find=_launcher_devices,
     ),
     Trap(
         id="launcher-too-early",

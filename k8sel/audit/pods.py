@@ -19,13 +19,13 @@ def _processes(manifest: Manifest, pods: Pods, container: Container) -> int:
     """Returns the number of processes of a container, as far as the file gives it."""
     option = container.starts.option("--nproc-per-node", "--num_processes", "--num_gpus") if container.starts else None
     per_node = manifest.get("spec", "nprocPerNode" if manifest.kind == "PyTorchJob" else "slotsPerWorker")
-    return number(option) or number(per_node) or sum(each.count for each in container.asks) or 1
+    return number(option) or number(per_node) or sum(each.count for each in container.requested) or 1
 
 
 def _no_shm(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
         several = _processes(manifest, pods, container) > 1 and pods.role != "Launcher"
-        if several and container.asks and not dig(pods.spec, "hostIPC") and not _has_shm(pods, container):
+        if several and container.requested and not dig(pods.spec, "hostIPC") and not _has_shm(pods, container):
             yield container.path, f"{container.name or 'the container'} has no volume at /dev/shm"
 
 
@@ -52,7 +52,7 @@ def _restarts_one(manifest: Manifest) -> Iterator[Found]:
         if policy in (None, "OnFailure", "Always") and not manifest.get("spec", "elasticPolicy"):
             yield (
                 (*pods.path, "restartPolicy"),
-                f"restartPolicy of {pods.role} is {policy or 'not there, so OnFailure'}",
+                f"restartPolicy of {pods.role} is {policy or 'not set, so OnFailure'}",
             )
 
 
@@ -74,17 +74,17 @@ def _in_template(manifest: Manifest) -> Iterator[Found]:
 
 def _keeps_devices(manifest: Manifest) -> Iterator[Found]:
     policy = manifest.get("spec", "runPolicy", "cleanPodPolicy")
-    holds = any(pods.asks for pods in manifest.pods)
+    holds = any(pods.requested for pods in manifest.pods)
     if manifest.kind in ("PyTorchJob", "MPIJob") and policy in (None, "None") and holds:
         path = ("spec", "runPolicy", "cleanPodPolicy") if policy else ("spec",)
-        yield manifest.at(*path), f"cleanPodPolicy is {policy or 'not there, so None'}"
+        yield manifest.at(*path), f"cleanPodPolicy is {policy or 'not set, so None'}"
 
 
 def _grace(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
         seconds = number(pods.spec.get("terminationGracePeriodSeconds"))
         if container.launches("torchrun", "accelerate", "deepspeed") and (seconds is None or seconds <= 30):
-            shown = f"{seconds} s" if seconds is not None else "not there, so 30 s"
+            shown = f"{seconds} s" if seconds is not None else "not set, so 30 s"
             yield (*pods.spec_path, "terminationGracePeriodSeconds"), f"terminationGracePeriodSeconds is {shown}"
 
 

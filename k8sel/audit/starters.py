@@ -28,7 +28,7 @@ def _accelerate_total(manifest: Manifest) -> Iterator[Found]:
             continue
         total = number(container.starts.option("--num_processes"))
         machines = number(container.starts.option("--num_machines")) or 1
-        devices = sum(each.count for each in pods.asks)
+        devices = sum(each.count for each in pods.requested)
         if total and machines > 1 and devices and total // machines < devices:
             given = f"--num_processes {total} on {machines} machines"
             yield container.starts.path, f"{given} is {total // machines} a node, and a node has {devices} devices"
@@ -66,7 +66,7 @@ def _deepspeed_order(manifest: Manifest) -> Iterator[Found]:
 
 def _one_thread(manifest: Manifest) -> Iterator[Found]:
     for pods, container in training(manifest):
-        if container.launches("torchrun") and container.starts and not pods.asks:
+        if container.launches("torchrun") and container.starts and not pods.requested:
             given = container.starts.option("--nproc-per-node") or processes_of_a_node(manifest)[0]
             if (number(given) or 1) > 1 and "OMP_NUM_THREADS" not in container.variables:
                 yield container.starts.path, f"torchrun starts {given} processes on CPUs, without OMP_NUM_THREADS"

@@ -60,13 +60,13 @@ def from_(
     if accelerator is not None:
         choice("--accelerator", accelerator, tuple(ROWS))
     if manifest is not None and line != "-":
-        raise usage("a line and a manifest are two jobs", "give only one of them")
+        raise usage("a command line and a manifest are given", "give only one of them")
     if manifest is not None:
         source, file = _manifest(manifest, context, namespace)
     else:
         source, file = (_text("-"), "<stdin>") if line == "-" else (line, "<line>")
-    asked = fromline.Asked(file=file, name=name, image=image, accelerator=accelerator)
-    made, notes = (fromline if manifest is None else frommanifest).convert(source, asked)
+    options = fromline.Options(file=file, name=name, image=image, accelerator=accelerator)
+    made, notes = (fromline if manifest is None else frommanifest).convert(source, options)
     warn(notes, quiet)
     if output is not None:
         _write(output, made)

@@ -30,7 +30,7 @@ def is_file(name: str) -> bool:
 
 def of_file(file: str) -> Receipts:
     """The receipts in a log or a JSON document; - is standard input."""
-    data = options.text(file, absent="make it by `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`")
+    data = options.text(file, absent="make it with `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`")
     what = "standard input" if file == "-" else file
     try:
         found = saved(data) or collect(Line(text=text) for text in data.decode(errors="replace").splitlines())

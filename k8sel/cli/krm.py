@@ -99,7 +99,7 @@ def _parsed(text: bytes, file: str) -> Object:
     given = documents[0].data
     items = given.get("items") or []
     if len(documents) > 1 or given.get("kind") != KIND:
-        raise _refused(documents[0], (), f"this is no {KIND}", "use --krm as a function of kustomize: docs/gitops.md")
+        raise _refused(documents[0], (), f"this is not a {KIND}", "use --krm as a kustomize function: docs/gitops.md")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise _refused(documents[0], ("items",), "expected a list of objects", "leave out other values")
     return {**given, "items": items}

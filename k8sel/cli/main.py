@@ -45,8 +45,8 @@ def main() -> None:
         if "K8SEL_TRACEBACK" in os.environ:
             raise
         print(f"k8sel: a fault in k8sel itself: {type(error).__name__} in {_place(error)}", file=sys.stderr)
-        print("Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.", file=sys.stderr)
-        print("Read that first: it can quote your files with their secrets.", file=sys.stderr)
+        print("Please report it with the output of `K8SEL_TRACEBACK=1 k8sel ...`.", file=sys.stderr)
+        print("Read the output first: it can quote your files with their secrets.", file=sys.stderr)
         sys.exit(_failure())
 
 
@@ -292,7 +292,7 @@ def application(words: Sequence[str]) -> typer.Typer:
     """
     made = typer.Typer(
         name="k8sel",
-        help="One job file says which accelerators a training job uses, and in which order.",
+        help="One job file names the accelerators that a training job uses, and in which order.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -77,7 +77,7 @@ def _twice(first: Location, second: Location, name: str) -> Problem:
     if first == second:
         message, hint = "this file is given twice", "give it once"
     else:
-        message, hint = f"the job at {first} is called {name} too", "use another name"
+        message, hint = f"the job at {first} is also called {name}", "use another name"
     return replace(duplicate(("metadata", "name"), message, hint), location=second)
 
 

@@ -62,7 +62,7 @@ def _named(words: list[str]) -> list[str]:
     if words[0] == DIFF and len(words) == 3:
         return words[1:]
     raise usage(
-        f"{len(words)} words are neither one job nor two to compare",
+        f"expected one job, or diff and two jobs, got {len(words)} words",
         "use k8sel receipt JOB|FILE, or k8sel receipt diff A B",
     )
 

@@ -29,8 +29,8 @@ def warnings(devices: Devices, nodes: int, sizes: Sequence[int] | None) -> tuple
         message = f"the cluster has room for {room} of {nodes} nodes with {count} {name}, so pods would stay Pending"
         found = warning(_NODES, message, f"set nodes: {room}, unless the cluster adds nodes itself")
     elif min(size for size in sizes if size >= count) > count:
-        message = f"other pods may share the node: the job asks for {count} of its {_range(sizes, count)} {name}"
-        hint = "ask for all of them, or accept any of them: the device plugin chooses"
+        message = f"other pods may share the node: the job requests {count} of its {_range(sizes, count)} {name}"
+        hint = "request all of them, or accept any of them: the device plugin chooses"
         found = warning(_COUNT, message, hint)
     else:
         return ()

@@ -18,7 +18,7 @@ from k8sel.errors import ClusterError
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NO_KUBECONFIG = (
-    "no cluster is known here: {files} does not exist. "
+    "no cluster found: {files} does not exist. "
     "Set KUBECONFIG, or have your cluster's tool write one; `k8sel render` needs no cluster"
 )
 

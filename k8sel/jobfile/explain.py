@@ -24,7 +24,7 @@ from k8sel.jobfile.schema import NULLABLE, Schema, schema
 from k8sel.jobfile.spec import API_VERSION, KIND, decode
 from k8sel.jobfile.validate import validate
 from k8sel.jobfile.yamlio import Document
-from k8sel.wording import bare, quote
+from k8sel.wording import bare, not_one_of, quote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +54,8 @@ def _foreign(data: dict[str, Any]) -> Problem | None:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind == KIND or data.get("apiVersion") == API_VERSION:
         return None
-    message = f"this is a {bare(kind)}, and k8sel reads kind {KIND}"
-    hint = "`k8sel init` writes one to start from"
+    message = f"kind {KIND} expected, {bare(kind)} found"
+    hint = "run `k8sel init` to create a job file"
     return Problem(kind=Kind.NOT_SUPPORTED, path=("kind",), message=message, hint=hint)
 
 
@@ -105,7 +105,7 @@ def _unknown(wrong: Wrong) -> Iterator[Problem]:
     for key in wrong.value:
         if key not in allowed:
             hint = unknown_hint(key, allowed, _places())
-            message = "there is no such field here"
+            message = "no such field here"
             yield Problem(kind=Kind.UNKNOWN, path=(*wrong.path, key), message=message, hint=hint)
 
 
@@ -137,25 +137,24 @@ def _any_of(wrong: Wrong) -> tuple[str, str]:
 
 def _enum(wrong: Wrong) -> tuple[str, str]:
     got = quote(wrong.value) if isinstance(wrong.value, str) else describe(wrong.value, wrong.text)
-    message = f"{got} is not {'one of ' if len(wrong.limit) > 1 else ''}{', '.join(wrong.limit)}"
-    return message, enum_hint(wrong.value, wrong.limit)
+    return not_one_of(got, wrong.limit), enum_hint(wrong.value, wrong.limit)
 
 
 def _bound(wrong: Wrong) -> tuple[str, str]:
-    word = "at least" if wrong.keyword == "minimum" else "at most"
-    return f"{wrong.value} is not {word} {wrong.limit}", ""
+    word = "below the minimum" if wrong.keyword == "minimum" else "above the maximum"
+    return f"{wrong.value} is {word} {wrong.limit}", ""
 
 
 def _empty(wrong: Wrong) -> tuple[str, str]:
-    return "it is empty", "leave it out, or give it a value" if wrong.part.get(NULLABLE) else "give it a value"
+    return "the value is empty", "leave it out, or give it a value" if wrong.part.get(NULLABLE) else "give it a value"
 
 
 def _long(wrong: Wrong) -> tuple[str, str]:
-    return f"{len(wrong.value)} characters, and at most {wrong.limit} are allowed", ""
+    return f"{len(wrong.value)} characters, but at most {wrong.limit} are allowed", ""
 
 
 def _pattern(wrong: Wrong) -> tuple[str, str]:
-    return f"{quote(wrong.value)}: {PATTERNS[wrong.limit]}", ""
+    return f"{quote(wrong.value)} is not allowed: {PATTERNS[wrong.limit]}", ""
 
 
 _WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {
@@ -174,7 +173,7 @@ _WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {
 @lru_cache(maxsize=1)
 def _places() -> dict[str, list[str]]:
     """Returns, for each field's name, the parts of the job file that have this field."""
-    homes = {"JobFile": "the file itself", "Metadata": "metadata", "Spec": "spec", "EnvVar": "spec.env"}
+    homes = {"JobFile": "the top level of the file", "Metadata": "metadata", "Spec": "spec", "EnvVar": "spec.env"}
     places: dict[str, list[str]] = {}
     for name, part in schema()["$defs"].items():
         for key in part["properties"]:

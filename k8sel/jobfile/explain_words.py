@@ -17,20 +17,20 @@ TYPES = {
 }
 # A test checks that each pattern of the models has an entry here.
 PATTERNS = {
-    r"^[a-z]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, a letter first, no '-' last",
-    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "only lower-case letters, digits and '-' are allowed, no '-' first or last",
-    r"^[-._a-zA-Z][-._a-zA-Z0-9]*$": "only letters, digits, '_', '-' and '.' are allowed, no digit first",
-    "^/.+": "an absolute path is needed",
-    r"^(auto|[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*)$": "auto, or cores are needed, such as 0,24 or 0-3",
-    "^[a-z][a-z0-9_;-]*$": "only lower-case letters, digits, '_', '-' and ';' are allowed, a letter first",
-    "^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$": "at most 15 letters, digits, '-', '_', '.' and ':', a letter or digit first",
+    r"^[a-z]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-'; a letter first, a letter or digit last",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-'; start and end with a letter or digit",
+    r"^[-._a-zA-Z][-._a-zA-Z0-9]*$": "use letters, digits, '_', '-' and '.'; do not start with a digit",
+    "^/.+": "use an absolute path",
+    r"^(auto|[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*)$": "use auto, or cores such as 0,24 or 0-3",
+    "^[a-z][a-z0-9_;-]*$": "use lower-case letters, digits, '_', '-' and ';'; start with a letter",
+    "^[A-Za-z0-9][-_.:A-Za-z0-9]{0,14}$": "use at most 15 letters, digits, '-', '_', '.', ':'; no sign first",
 }
 # Name of a field in Kubernetes, a training operator or a launcher -> the job file's field with that meaning.
 SYNONYMS = {
     "replicas": "spec.nodes",
     "numNodes": "spec.nodes",
     "nnodes": "spec.nodes",
-    "workers": "spec.nodes for pods; oneCCL's are spec.ccl.workers",
+    "workers": "spec.nodes for pods; for oneCCL, use spec.ccl.workers",
     "nprocPerNode": "spec.processesPerNode",
     "nproc_per_node": "spec.processesPerNode",
     "numProcPerNode": "spec.processesPerNode",
@@ -41,8 +41,8 @@ SYNONYMS = {
     "gpuIds": "spec.accelerator.devices",
     "shm": "spec.sharedMemory",
     "shmSize": "spec.sharedMemory",
-    "limits": "the quantities themselves in spec.resources: they are requests and limits both",
-    "requests": "the quantities themselves in spec.resources: they are requests and limits both",
+    "limits": "spec.resources: each of its quantities is both a request and a limit",
+    "requests": "spec.resources: each of its quantities is both a request and a limit",
     "runPolicy": "spec.policy",
     "priorityClass": "spec.scheduling.priorityClassName",
     "restartPolicy": "spec.policy.maxRestarts or spec.policy.backoffLimit",
@@ -51,7 +51,7 @@ SYNONYMS = {
     "ddp_backend": "spec.backend",
     "bindTo": "spec.mpi.binding",
     "queueName": "spec.scheduling.queue",
-    "envFrom": "spec.env, each variable with its valueFrom",
+    "envFrom": "spec.env, and valueFrom in each variable",
 }
 
 
@@ -107,19 +107,19 @@ def enum_hint(value: object, allowed: Sequence[str]) -> str:
 def unknown_hint(key: str, allowed: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
     """Returns a hint for the unknown field ``key``: its place, the field it resembles, or the allowed fields."""
     if key in SYNONYMS:
-        return f"k8sel's word is {SYNONYMS[key]}"
+        return f"use {SYNONYMS[key]}"
     places = elsewhere.get(key, ())
     if len(places) == 1:
-        return f"it belongs in {places[0]}"
+        return f"move it to {places[0]}"
     near = nearest(key, allowed)
     if near:
         return f"did you mean {near}?"
-    return f"allowed: {', '.join(allowed)}" if len(allowed) <= 8 else "`k8sel schema` lists the fields"
+    return f"use one of {', '.join(allowed)}" if len(allowed) <= 8 else "run `k8sel schema` to list the fields"
 
 
 def required_hint(field: Mapping[str, Any]) -> str:
     """Returns a hint that lists the values of a missing field, or describes the field."""
     if "enum" in field:
-        return f"{'one of ' if len(field['enum']) > 1 else ''}{', '.join(field['enum'])}"
+        return f"{'use one of' if len(field['enum']) > 1 else 'write'} {', '.join(field['enum'])}"
     text = str(field.get("description", ""))
-    return text[:1].lower() + text[1:].rstrip(".")
+    return f"add it: {text[:1].lower()}{text[1:].rstrip('.')}"

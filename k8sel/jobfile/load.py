@@ -66,8 +66,8 @@ def _same_names(jobs: list[Job]) -> Iterator[Problem]:
         place = job.document.locate(path)
         first = seen.setdefault((metadata.namespace, metadata.name), place.line)
         if first != place.line:
-            message = f"the job of line {first} is called {metadata.name} too"
-            yield Problem(kind=Kind.DUPLICATE, path=path, message=message, hint="another name", location=place)
+            message = f"the job on line {first} is also called {metadata.name}"
+            yield Problem(kind=Kind.DUPLICATE, path=path, message=message, hint="choose another name", location=place)
 
 
 def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:

@@ -40,10 +40,10 @@ Quantity = Annotated[
     int | float | str,
     Meta(description="A Kubernetes quantity: a number or a string such as 500m, 16Gi.", examples=["16Gi", 8]),
 ]
-INT32 = 2**31 - 1  # what Kubernetes keeps most numbers in
+INT32 = 2**31 - 1  # the largest value of most numbers in Kubernetes
 Positive = Annotated[int, Meta(ge=1, le=INT32)]
 NotNegative = Annotated[int, Meta(ge=0, le=INT32)]
-MAX_PER_NODE = 1024  # devices or processes of one node: more than any machine has, little enough to list
+MAX_PER_NODE = 1024  # devices or processes of one node: more than any machine has, and few enough to list
 # Defaults that depend on the launcher or the backend; a rule refuses these fields where neither reads them. So their
 # models have None, which tells a field that is left out from one that repeats the default.
 MPI: MpiName = "OpenMPI"
@@ -52,20 +52,20 @@ CCL_WORKERS = 1  # oneCCL's own default
 
 
 class _Model(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """What every part of the job file has in common: immutable, camelCase, no unknown keys."""
+    """The base of every part of the job file: immutable, camelCase, no unknown keys."""
 
 
 class Metadata(_Model, frozen=True, kw_only=True):
-    """Name and place of the job, as in Kubernetes."""
+    """Name, namespace, labels and annotations."""
 
-    name: Annotated[Dns1035, Meta(description="The job's name; the longest pod name derived from it is checked too.")]
+    name: Annotated[Dns1035, Meta(description="The job's name. The pod names made from it have at most 63 characters.")]
     namespace: Annotated[Dns1123, Meta(description="Default: the current context's namespace.")] | None = None
     labels: Annotated[dict[str, str], Meta(description="Labels of the job and of its pods.")] = {}
     annotations: Annotated[dict[str, str], Meta(description="Annotations of the job.")] = {}
 
 
 class Accelerator(_Model, frozen=True, kw_only=True):
-    """Which devices, how many, and in which order."""
+    """The type, the number and the order of the devices."""
 
     type: Annotated[
         str,
@@ -74,12 +74,12 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             examples=["cuda", "cpu"],
         ),
     ]
-    count: Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Devices that each node is asked for.")] | None = None
+    count: Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Devices to request on each node.")] | None = None
     devices: (
         Annotated[
             tuple[Annotated[int, Meta(ge=0, le=MAX_PER_NODE - 1)], ...],
             Meta(
-                description="Those that the processes use, in this order: local rank r gets devices[r]. [] is none.",
+                description="Devices to use, in this order: local rank r gets devices[r]. [] means none.",
                 examples=[[2, 0]],
             ),
         ]
@@ -88,7 +88,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
     order: (
         Annotated[
             Literal["pci", "fastest"],
-            Meta(description="How `devices` are counted; `fastest` only where the table has it."),
+            Meta(description="How `devices` are numbered; `fastest` only for types that have it."),
         ]
         | None
     ) = "pci"
@@ -104,7 +104,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             Quantity,
             Meta(
                 description="Memory that each device must have, at least; checked in the container. "
-                "A card is sold by other gigabytes: one of 80 GB has about 79.6Gi.",
+                "Vendors count other gigabytes: a card of 80 GB has about 79.6Gi.",
                 examples=["40Gi"],
             ),
         ]
@@ -120,7 +120,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
     allocation: (
         Annotated[
             Literal["devicePlugin", "host"],
-            Meta(description="Who picks the devices: the device plugin, or the numbers in this file."),
+            Meta(description="Who chooses the devices: the device plugin, or the numbers in this file."),
         ]
         | None
     ) = "devicePlugin"
@@ -134,7 +134,7 @@ class Accelerator(_Model, frozen=True, kw_only=True):
 
 
 class Cpu(_Model, frozen=True, kw_only=True):
-    """Processes and threads by the machine's CPUs."""
+    """Processes and threads on the machine's CPUs."""
 
     process_per: (
         Annotated[
@@ -149,14 +149,14 @@ class Cpu(_Model, frozen=True, kw_only=True):
     threads_per_process: (
         Annotated[
             Positive,
-            Meta(description="OMP_NUM_THREADS; default: the cores that the process really has, less oneCCL's workers."),
+            Meta(description="OMP_NUM_THREADS; default: the cores of the process minus oneCCL's workers."),
         ]
         | None
     ) = None
 
 
 class Ccl(_Model, frozen=True, kw_only=True):
-    """oneCCL, where the backend communicates by it: each field is one of its variables."""
+    """Settings of oneCCL, for backends that use it: each field sets one of oneCCL's variables."""
 
     workers: (
         Annotated[
@@ -187,7 +187,7 @@ class Ccl(_Model, frozen=True, kw_only=True):
         | None
     ) = None
     provider: (
-        Annotated[str, Meta(pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER: of libfabric.", examples=["tcp"])]
+        Annotated[str, Meta(pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER of libfabric.", examples=["tcp"])]
         | None
     ) = None
     interface: (
@@ -210,9 +210,9 @@ class EnvVar(_Model, frozen=True, kw_only=True):
     """One environment variable, as in Kubernetes."""
 
     name: Annotated[str, Meta(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="The variable's name.")]
-    value: Annotated[str, Meta(description="Its value: a string, so numbers stand in quotes.")] | UnsetType = UNSET
+    value: Annotated[str, Meta(description="Its value: a string, so put numbers in quotes.")] | UnsetType = UNSET
     value_from: (
-        Annotated[dict[str, Any], Meta(description="Where its value is from, as in a pod: a secret, a field, ...")]
+        Annotated[dict[str, Any], Meta(description="Source of its value, as in a pod: a secret, a field, ...")]
         | UnsetType
     ) = UNSET
 
@@ -221,14 +221,14 @@ class Mpi(_Model, frozen=True, kw_only=True):
     """MPI settings; only with launcher mpirun."""
 
     implementation: (
-        Annotated[MpiName, Meta(description="Which MPI the image has.", extra_json_schema={"default": MPI})] | None
+        Annotated[MpiName, Meta(description="The MPI in the image.", extra_json_schema={"default": MPI})] | None
     ) = None
     binding: (
         Annotated[
             Literal["none", "socket", "numa", "core"],
             Meta(
-                description="What each process is bound to: a CPU socket or a NUMA node, in turn; core: as many cores "
-                "of its own as threadsPerProcess and oneCCL's workers. Default: none, and with Intel MPI its own way."
+                description="Binds each process: to a CPU socket or a NUMA node, in turn; core: to as many cores as "
+                "threadsPerProcess and oneCCL's workers need. Default: none; Intel MPI then binds in its own way."
             ),
         ]
         | None
@@ -242,7 +242,7 @@ class Mpi(_Model, frozen=True, kw_only=True):
             str,
             Meta(
                 pattern="^/.+",
-                description="Where the ssh keys are mounted; default: .ssh of root, or of mpiuser for a non-root job.",
+                description="Folder of the ssh keys; default: .ssh of root, or of mpiuser for a non-root job.",
             ),
         ]
         | None
@@ -262,20 +262,20 @@ class Scheduling(_Model, frozen=True, kw_only=True):
 
 
 class Policy(_Model, frozen=True, kw_only=True):
-    """How often to try, and what stays afterwards."""
+    """Retries, time limits and clean-up."""
 
     max_restarts: (
-        Annotated[NotNegative, Meta(description="torchrun's: restarts of the processes on a node.")] | None
+        Annotated[NotNegative, Meta(description="Restarts of the processes on a node, by torchrun.")] | None
     ) = 0
-    backoff_limit: Annotated[NotNegative, Meta(description="The job's: restarts of its pods.")] | None = 0
-    active_deadline_seconds: Annotated[Positive, Meta(description="The job fails after this long.")] | None = None
+    backoff_limit: Annotated[NotNegative, Meta(description="Restarts of the job's pods.")] | None = 0
+    active_deadline_seconds: Annotated[Positive, Meta(description="Seconds after which the job fails.")] | None = None
     ttl_seconds_after_finished: (
-        Annotated[NotNegative, Meta(description="The finished job is deleted after this long.")] | None
+        Annotated[NotNegative, Meta(description="Seconds after which the finished job is deleted.")] | None
     ) = None
     clean_pod_policy: (
         Annotated[
             Literal["Running", "All", "None"],
-            Meta(description="Which pods go when the job ends; Running lets the devices of a failed job go."),
+            Meta(description="Pods to delete when the job ends; Running frees the devices of a failed job."),
         ]
         | None
     ) = "Running"
@@ -287,50 +287,50 @@ class Entrypoint(_Model, frozen=True, kw_only=True):
     mode: (
         Annotated[
             Literal["configMap", "image", "none"],
-            Meta(description="configMap: brought along; image: built into the image; none: nothing is checked."),
+            Meta(description="Where the entrypoint is: in a ConfigMap or in the image; none: no entrypoint, no check."),
         ]
         | None
     ) = "configMap"
-    check: Annotated[Literal["enforce", "warn", "off"], Meta(description="What a mismatch does.")] | None = None
+    check: Annotated[Literal["enforce", "warn", "off"], Meta(description="Effect of a mismatch.")] | None = None
 
 
 class Spec(_Model, frozen=True, kw_only=True):
-    """What runs, on what, and how it is launched."""
+    """The command, its launcher and its devices."""
 
     image: Annotated[str, Meta(min_length=1, description="Container image; `k8sel run` does not use it.")] | None = None
     command: Annotated[
         tuple[str, ...],
-        Meta(min_length=1, description="What one runs on ONE device; the launcher is put around it."),
+        Meta(min_length=1, description="The program and its arguments, as on one device; k8sel adds the launcher."),
     ]
-    launcher: Annotated[LauncherName, Meta(description="What starts the processes and makes them one group.")]
+    launcher: Annotated[LauncherName, Meta(description="Program that starts the processes as one group.")]
     target: Annotated[TargetName, Meta(description="Kind of the job; default: the launcher's.")] | None = None
-    nodes: Annotated[int, Meta(ge=1, le=10_000, description="Pods that compute.")] | None = 1
+    nodes: Annotated[int, Meta(ge=1, le=10_000, description="Number of pods that compute.")] | None = 1
     processes_per_node: (
         Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
     ) = None
-    accelerator: Annotated[Accelerator, Meta(description="Which devices, how many, and in which order.")]
+    accelerator: Annotated[Accelerator, Meta(description="The type, the number and the order of the devices.")]
     backend: (
         Annotated[
             str,
             Meta(
                 description="torch.distributed's backend that the command uses: checked against the image's versions. "
-                "Default: what --ddp_backend in the command says.",
+                "Default: the value of --ddp_backend in the command.",
                 examples=["gloo", "ccl"],
             ),
         ]
         | None
     ) = None
     ccl: Annotated[Ccl, Meta(description="Settings of oneCCL; only with a backend that uses it.")] = Ccl()
-    cpu: Annotated[Cpu, Meta(description="Processes and threads by the machine's CPUs.")] = Cpu()
+    cpu: Annotated[Cpu, Meta(description="Processes and threads on the machine's CPUs.")] = Cpu()
     resources: Annotated[
         dict[str, Quantity],
-        Meta(description="Requests and limits both, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),
+        Meta(description="Requests and limits, by resource name.", examples=[{"cpu": "8", "memory": "64Gi"}]),
     ] = {}
     shared_memory: Annotated[Quantity, Meta(description="Size of /dev/shm; counts as memory.")] | None = None
     env: Annotated[
         tuple[EnvVar, ...], Meta(description="As in a pod; names that k8sel or an operator writes are refused.")
     ] = ()
-    working_dir: Annotated[str, Meta(min_length=1, description="Where the command runs.")] | None = None
+    working_dir: Annotated[str, Meta(min_length=1, description="Folder in which the command runs.")] | None = None
     volumes: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
     volume_mounts: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a container.")] = ()
     image_pull_policy: (
@@ -338,27 +338,27 @@ class Spec(_Model, frozen=True, kw_only=True):
     ) = None
     image_pull_secrets: Annotated[tuple[dict[str, str], ...], Meta(description="As in a pod.")] = ()
     service_account_name: Annotated[str, Meta(min_length=1, description="As in a pod.")] | None = None
-    security_context: Annotated[dict[str, Any], Meta(description="The container's, as in a container.")] = {}
-    pod_security_context: Annotated[dict[str, Any], Meta(description="The pod's, as in a pod.")] = {}
+    security_context: Annotated[dict[str, Any], Meta(description="The container's, as in Kubernetes.")] = {}
+    pod_security_context: Annotated[dict[str, Any], Meta(description="The pod's, as in Kubernetes.")] = {}
     node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes that may run it.")] = {}
     affinity: Annotated[dict[str, Any], Meta(description="As in a pod.")] = {}
     tolerations: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
     host_network: Annotated[bool, Meta(description="As in a pod: the node's own network.")] | None = None
     mpi: Annotated[Mpi, Meta(description="MPI settings; only with launcher mpirun.")] = Mpi()
     scheduling: Annotated[Scheduling, Meta(description="Queue, priority and gang.")] = Scheduling()
-    policy: Annotated[Policy, Meta(description="How often to try, and what stays afterwards.")] = Policy()
+    policy: Annotated[Policy, Meta(description="Retries, time limits and clean-up.")] = Policy()
     entrypoint: Annotated[Entrypoint, Meta(description="The check before training.")] = Entrypoint()
 
 
 class JobFile(_Model, frozen=True, kw_only=True):
     """A whole job file."""
 
-    api_version: Annotated[Literal["k8sel.dev/v1alpha1"], Meta(description="Version of this form.")]
-    kind: Annotated[Literal["AcceleratedJob"], Meta(description="What this file describes.")]
-    metadata: Annotated[Metadata, Meta(description="Name and place of the job, as in Kubernetes.")]
-    spec: Annotated[Spec, Meta(description="What runs, on what, and how it is launched.")]
+    api_version: Annotated[Literal["k8sel.dev/v1alpha1"], Meta(description="Version of this file format.")]
+    kind: Annotated[Literal["AcceleratedJob"], Meta(description="Kind of this file.")]
+    metadata: Annotated[Metadata, Meta(description="Name, namespace, labels and annotations.")]
+    spec: Annotated[Spec, Meta(description="The command, its launcher and its devices.")]
 
 
 def decode(data: object) -> JobFile:
-    """The models of ``data`` (plain dicts and lists). Raises msgspec.ValidationError at the first problem."""
+    """Returns the models of ``data`` (plain dicts and lists). Raises msgspec.ValidationError at the first problem."""
     return msgspec.convert(data, JobFile)

@@ -71,7 +71,7 @@ def _accelerator(row: Row) -> list[str]:
     lines = [f"  accelerator:\n    type: {row.name} # {row.title}{where}\n"]
     if row.is_device:
         lines += [
-            "    count: 1 # devices that each node is asked for\n",
+            "    count: 1 # devices that the job requests on each node\n",
             f"    # devices: {_devices(row)} # those that the processes use; count has to be 3 or more then\n",
         ]
     if row.resource_name:

@@ -32,18 +32,18 @@ def _idle_devices(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if devices.resource_name and idle:
         yield _warning(
             ("accelerator", "devices"),
-            f"each node asks for {devices.count} devices and leaves {_listed(idle)} unused",
-            "a device plugin gives a number of devices, not chosen ones: count from 0 without gaps",
+            f"each node requests {devices.count} devices, but leaves {_listed(idle)} unused",
+            "number the devices from 0 without gaps: a device plugin gives a number of devices, not chosen ones",
         )
 
 
 def _idle_processes(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
-    processes, held = spec.processes_per_node, len(devices.positions)
-    if LAUNCHERS[spec.launcher].per_device and processes < held and spec.accelerator.isolation == "node":
+    processes, number = spec.processes_per_node, len(devices.positions)
+    if LAUNCHERS[spec.launcher].per_device and processes < number and spec.accelerator.isolation == "node":
         yield _warning(
             ("processesPerNode",),
-            f"{processes} of {held} devices of a node have a process",
-            f"{held}, or isolation: process where one process drives several devices",
+            f"only {processes} of the {number} devices of a node have a process",
+            f"write processesPerNode: {number}, or isolation: process if one process drives several devices",
         )
 
 
@@ -58,11 +58,11 @@ def _unchecked(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if spec.entrypoint.mode == "none":
         yield _warning(
             ("entrypoint", "mode"),
-            "nothing is checked, and the mask counts the devices as the container finds them",
-            "configMap, or image",
+            "no check runs, and the mask counts the devices as the container finds them",
+            "write mode: configMap or mode: image",
         )
     elif spec.entrypoint.check == "off":
-        yield _warning(("entrypoint", "check"), "nothing is compared before training starts", "enforce, or warn")
+        yield _warning(("entrypoint", "check"), "no check runs before training", "write check: enforce or check: warn")
 
 
 def _shared_memory(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
@@ -70,7 +70,7 @@ def _shared_memory(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         yield _warning(
             ("sharedMemory",),
             f"{spec.processes_per_node} processes on a node share a /dev/shm of 64 MiB, the runtime's default",
-            "sharedMemory: 8Gi, say; it counts as memory",
+            "write for example sharedMemory: 8Gi, which counts as memory",
         )
 
 
@@ -78,8 +78,8 @@ def _cpu_number(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if not devices.positions and "cpu" not in spec.resources:
         yield _warning(
             ("resources",),
-            "a CPU job without a number of CPUs shares the node's with every other pod",
-            'resources: {cpu: "8"}, say',
+            "without resources.cpu, the job shares the node's CPUs with all other pods",
+            'write for example resources: {cpu: "8"}',
         )
 
 
@@ -88,7 +88,7 @@ def _uncounted(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         yield _warning(
             ("accelerator", "allocation"),
             "the scheduler does not count these devices, so another pod may get the same ones",
-            "devicePlugin, or a node that runs nothing else",
+            "write allocation: devicePlugin, or use a node that runs nothing else",
         )
 
 
@@ -102,8 +102,8 @@ def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         if variable.value_from is not UNSET and of_its_pod(variable):
             yield _warning(
                 ("env", number, "valueFrom"),
-                f"the ranks get {variable.name} as it is in the launcher's pod, not in their own",
-                "mode: configMap, or have the program find it out",
+                f"the ranks get the launcher's value of {variable.name}, not the value of their own pod",
+                "write mode: configMap, or read the value in the program",
             )
 
 
@@ -116,13 +116,15 @@ def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         return
     path = ("policy", "backoffLimit")
     if JOB_KINDS[spec.target].retries_any_failure:
-        yield _warning(path, "the launcher is started again after any failure, a failed check too", "0")
+        yield _warning(path, "the launcher starts again after a failed check too", "write backoffLimit: 0")
         return
     final, way = (
-        ("a Python error", "launcher: torchrun, and ") if LAUNCHERS[spec.launcher].starts_one else ("torchrun", "")
+        ("a Python error", "set launcher: torchrun and ")
+        if LAUNCHERS[spec.launcher].starts_one
+        else ("torchrun", "set ")
     )
-    message = f"pods are started again only after a status of 128 or more, and {final} ends with 1"
-    yield _warning(path, message, f"{way}maxRestarts restarts the processes")
+    message = f"pods start again only after an exit status of 128 or more, but {final} ends with 1"
+    yield _warning(path, message, f"{way}policy.maxRestarts, which restarts processes")
 
 
 def _listed(numbers: list[int]) -> str:

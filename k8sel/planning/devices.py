@@ -66,15 +66,15 @@ def _none(row: Row) -> Devices:
 def _plugin(accelerator: CompleteAccelerator, row: Row) -> Devices:
     resource = accelerator.resource or row.resource_name
     positions = accelerator.devices
-    held = _some(accelerator, row, positions=positions)
-    return replace(held, resource_name=resource, count=accelerator.count)
+    chosen = _some(accelerator, row, positions=positions)
+    return replace(chosen, resource_name=resource, count=accelerator.count)
 
 
 def _host(accelerator: CompleteAccelerator, row: Row) -> Devices:
     exposed = sorted(accelerator.devices)
     positions = tuple(exposed.index(device) for device in accelerator.devices)
-    held = _some(accelerator, row, positions=positions)
-    return replace(held, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
+    chosen = _some(accelerator, row, positions=positions)
+    return replace(chosen, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
 
 
 def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:

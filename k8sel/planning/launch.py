@@ -41,11 +41,11 @@ def before(spec: CompleteSpec, platform: Platform, mode: str = "") -> Argv:
     return (*words, "--") if words else ()
 
 
-def launch(spec: CompleteSpec, platform: Platform, settled: Mapping[str, str]) -> Argv:
-    """Returns the launcher's whole command line; ``settled``: variables of the ranks that no entrypoint sets."""
+def launch(spec: CompleteSpec, platform: Platform, fixed_env: Mapping[str, str]) -> Argv:
+    """Returns the launcher's whole command line; ``fixed_env``: variables of the ranks that no entrypoint sets."""
     row = LAUNCHERS[spec.launcher]
     if row.uses_mpi:
-        return mpi.launch(spec, platform, before(spec, platform, "rank"), settled)
+        return mpi.launch(spec, platform, before(spec, platform, "rank"), fixed_env)
     program = row.program if spec.accelerator.devices else row.program_without_devices
     return _started(PROGRAMS[program], spec, platform) if program else spec.command
 

@@ -69,10 +69,10 @@ def capabilities(spec: CompleteSpec) -> tuple[str, ...]:
     return CAPABILITIES + ROOT_CAPABILITIES if is_root(spec) else CAPABILITIES
 
 
-def launch(spec: CompleteSpec, platform: Platform, rank: Argv, settled: Mapping[str, str]) -> Argv:
+def launch(spec: CompleteSpec, platform: Platform, rank: Argv, fixed_env: Mapping[str, str]) -> Argv:
     """Returns mpirun's command line for all ranks, each with ``rank`` in front of the user's command."""
     binding = spec.mpi.binding or ""
-    return (*_mpirun(spec, platform, spec.processes_per_node, binding, settled), *rank, *spec.command)
+    return (*_mpirun(spec, platform, spec.processes_per_node, binding, fixed_env), *rank, *spec.command)
 
 
 def probe(spec: CompleteSpec, check: Argv) -> Argv:
@@ -85,7 +85,7 @@ def hostfile(spec: CompleteSpec) -> str:
     return MPIS[spec.mpi.implementation].hostfile[-1]
 
 
-def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, settled: Mapping[str, str]) -> Argv:
+def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, fixed_env: Mapping[str, str]) -> Argv:
     row = MPIS[spec.mpi.implementation]
     values = {
         "total": spec.nodes * per_node,
@@ -97,7 +97,7 @@ def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str,
     return (
         *(word.format(**values) for word in words(row, platform, binding)),
         *_exports(row, spec, platform),
-        *(word.format(name=name, value=value) for name, value in settled.items() for word in row.set),
+        *(word.format(name=name, value=value) for name, value in fixed_env.items() for word in row.set),
     )
 
 

@@ -20,8 +20,8 @@ from k8sel.planning.plan import Devices, Fragment, JobPlan, Node
 def plan(job: CompleteJob, *, sha256: str, platform: Platform = KUBERNETES) -> JobPlan:
     """Returns the plan of ``job``, which must be valid and defaulted for the same ``platform``."""
     spec, name = job.spec, job.metadata.name
-    held = devices.plan(spec.accelerator, platform)
-    started = launch.launch(spec, platform, _settled(spec, held))
+    chosen = devices.plan(spec.accelerator, platform)
+    started = launch.launch(spec, platform, _fixed_env(spec, chosen))
     gate = "gate" if LAUNCHERS[spec.launcher].uses_mpi and platform.over_ssh else ""
     return JobPlan(
         name=name,
@@ -31,18 +31,18 @@ def plan(job: CompleteJob, *, sha256: str, platform: Platform = KUBERNETES) -> J
         target=spec.target,
         launcher=spec.launcher,
         image=spec.image or "",
-        nodes=_nodes(spec, name, held, platform),
+        nodes=_nodes(spec, name, chosen, platform),
         processes_per_node=spec.processes_per_node,
-        devices=held,
-        expectation=_expectation(job, held, sha256, platform),
+        devices=chosen,
+        expectation=_expectation(job, chosen, sha256, platform),
         entrypoint_mode=spec.entrypoint.mode,
         launch=started,
         command=launch.before(spec, platform, gate) + started,
-        env=_env(spec, name, held, platform),
+        env=_env(spec, name, chosen, platform),
         oneccl=tuple(oneccl.variables(spec)),
-        mpi=mpi.plan(spec, held) if LAUNCHERS[spec.launcher].uses_mpi else None,
-        pod=pod.pod(spec, held),
-        container=pod.container(spec, held, mpi.capabilities(spec)),
+        mpi=mpi.plan(spec, chosen) if LAUNCHERS[spec.launcher].uses_mpi else None,
+        pod=pod.pod(spec, chosen),
+        container=pod.container(spec, chosen, mpi.capabilities(spec)),
         shared_memory=pod.quantity(spec.shared_memory),
         queue=spec.scheduling.queue,
         priority_class_name=spec.scheduling.priority_class_name,
@@ -53,7 +53,7 @@ def plan(job: CompleteJob, *, sha256: str, platform: Platform = KUBERNETES) -> J
         active_deadline_seconds=spec.policy.active_deadline_seconds,
         ttl_seconds_after_finished=spec.policy.ttl_seconds_after_finished,
         clean_pod_policy=spec.policy.clean_pod_policy,
-        warnings=advice.warnings(spec, held, platform),
+        warnings=advice.warnings(spec, chosen, platform),
     )
 
 
@@ -62,26 +62,26 @@ def _labels(job: CompleteJob) -> dict[str, str]:
     return {**job.metadata.labels, **own}
 
 
-def _nodes(spec: CompleteSpec, job: str, held: Devices, platform: Platform) -> tuple[Node, ...]:
+def _nodes(spec: CompleteSpec, job: str, chosen: Devices, platform: Platform) -> tuple[Node, ...]:
     count, processes = spec.nodes, spec.processes_per_node
     called = ("localhost",) * count if not platform.in_container else JOB_KINDS[spec.target].nodes(job, count)
     isolation = spec.accelerator.isolation
     return tuple(
-        Node(name=name, node_rank=index, ranks=devices.ranks(held, processes, isolation, index * processes))
+        Node(name=name, node_rank=index, ranks=devices.ranks(chosen, processes, isolation, index * processes))
         for index, name in enumerate(called)
     )
 
 
-def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platform) -> Expectation:
+def _expectation(job: CompleteJob, chosen: Devices, sha256: str, platform: Platform) -> Expectation:
     spec = job.spec
     gated = LAUNCHERS[spec.launcher].uses_mpi and platform.over_ssh and spec.entrypoint.mode != "none"
     return Expectation(
-        accelerator=held.type,
-        devices=held.positions,
-        count=devices.exactly(held, platform),
+        accelerator=chosen.type,
+        devices=chosen.positions,
+        count=devices.exactly(chosen, platform),
         order=spec.accelerator.order,
-        product=held.product,
-        memory=held.memory,
+        product=chosen.product,
+        memory=chosen.memory,
         # Without a container, /dev/shm is the machine's own.
         shared_memory=whole(spec.shared_memory) if platform.in_container else None,
         isolation=spec.accelerator.isolation,
@@ -100,18 +100,18 @@ def _expectation(job: CompleteJob, held: Devices, sha256: str, platform: Platfor
     )
 
 
-def _settled(spec: CompleteSpec, held: Devices) -> dict[str, str]:
+def _fixed_env(spec: CompleteSpec, chosen: Devices) -> dict[str, str]:
     """Returns masks and thread counts that are fixed at plan time: no entrypoint runs, or the job uses no device."""
     bare = spec.entrypoint.mode == "none"
     threads = {"OMP_NUM_THREADS": str(spec.cpu.threads_per_process)} if bare and spec.cpu.threads_per_process else {}
-    return {**held.mask_env, **threads} if bare or not held.positions else {}
+    return {**chosen.mask_env, **threads} if bare or not chosen.positions else {}
 
 
-def _env(spec: CompleteSpec, job: str, held: Devices, platform: Platform) -> tuple[Fragment, ...]:
-    constants = {**held.exposure_env, **_settled(spec, held)}
+def _env(spec: CompleteSpec, job: str, chosen: Devices, platform: Platform) -> tuple[Fragment, ...]:
+    constants = {**chosen.exposure_env, **_fixed_env(spec, chosen)}
     if LAUNCHERS[spec.launcher].uses_mpi:
         constants |= {"MASTER_ADDR": _master(job, JOB_KINDS[spec.target], platform), **mpi.CONSTANTS}
-    if not held.positions:
+    if not chosen.positions:
         constants |= LAUNCHERS[spec.launcher].env_without_devices
     return env.merge(env.constants(constants | oneccl.variables(spec)), env.entries(spec.env))
 

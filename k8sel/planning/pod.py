@@ -88,9 +88,9 @@ def _resources(spec: CompleteSpec, devices: Devices) -> Fragment:
 
 def _pod_security(spec: CompleteSpec) -> Fragment:
     given = spec.pod_security_context
-    nobody: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
+    non_root: dict[str, Any] = {} if is_root(spec) else {"runAsNonRoot": True}
     profile = {} if "seccompProfile" in given else {"seccompProfile": {"type": "RuntimeDefault"}}
-    return {**nobody, **given, **profile}
+    return {**non_root, **given, **profile}
 
 
 def _security(spec: CompleteSpec, capabilities: tuple[str, ...]) -> Fragment:

@@ -57,6 +57,6 @@ def test_the_nodes_together(nodes: int, fits: bool) -> None:
 @pytest.mark.parametrize(("sizes", "shown"), [([8, 8], "8"), ([2, 4, 8], "4 to 8")])
 def test_nodes_have_more(sizes: list[int], shown: str) -> None:
     assert said(3, sizes) == (
-        f"spec.accelerator.count: warning: other pods may share the node: the job asks for 3 of its "
-        f"{shown} nvidia.com/gpu. Hint: ask for all of them, or accept any of them: the device plugin chooses"
+        f"spec.accelerator.count: warning: other pods may share the node: the job requests 3 of its "
+        f"{shown} nvidia.com/gpu. Hint: request all of them, or accept any of them: the device plugin chooses"
     )

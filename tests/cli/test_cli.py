@@ -136,7 +136,7 @@ def test_jobs_of_one_name_in_two_files_are_refused(tmp_path: Path) -> None:
     result = k8sel("render", "-q", "a.yaml", "b.yaml", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is called finetune too. Hint: use another name\n"
+        "b.yaml:6:9: metadata.name: duplicate: the job at a.yaml:6:9 is also called finetune. Hint: use another name\n"
     )
     again = k8sel("render", "-q", "a.yaml", "a.yaml", cwd=tmp_path)
     assert again.stderr == "a.yaml:6:9: metadata.name: duplicate: this file is given twice. Hint: give it once\n"
@@ -255,6 +255,6 @@ def test_a_fault_of_k8sel_is_reported_without_the_text_of_the_exception() -> Non
     first, *rest = done.stderr.splitlines()
     assert re.fullmatch(r"k8sel: a fault in k8sel itself: ValueError in k8sel\.cli\.main, line \d+", first)
     assert rest == [
-        "Please report it, with what `K8SEL_TRACEBACK=1 k8sel ...` prints.",
-        "Read that first: it can quote your files with their secrets.",
+        "Please report it with the output of `K8SEL_TRACEBACK=1 k8sel ...`.",
+        "Read the output first: it can quote your files with their secrets.",
     ]

@@ -151,7 +151,7 @@ def test_an_object_that_the_cluster_has_not_is_said(name: str) -> None:
 def test_a_line_and_a_manifest_are_one_too_many() -> None:
     result = k8sel("from", "-f", "job.yaml", LINE)
 
-    assert (result.returncode, "a line and a manifest are two jobs" in result.stderr) == (2, True)
+    assert (result.returncode, "a command line and a manifest are given" in result.stderr) == (2, True)
 
 
 def test_a_manifests_problem_is_where_it_stands(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_what_is_no_receipt_is_said(tmp_path: Path) -> None:
         "both.log": "both.log has receipts of several jobs: first, second. Hint: make one file for each job",
         "later.json": "later.json cannot be read as receipts: its version is 2, and this k8sel reads version 1. "
         "Hint: make it again with this k8sel",
-        "none.log": "none.log cannot be read: No such file or directory. Hint: make it by `k8sel logs JOB > FILE` or "
+        "none.log": "none.log cannot be read: No such file or directory. Hint: make it with `k8sel logs JOB > FILE` or "
         "`k8sel receipt JOB -o json > FILE`",
     }.items():
         failed = k8sel("receipt", file, cwd=tmp_path)

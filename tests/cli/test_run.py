@@ -217,7 +217,7 @@ def test_auto_is_the_cpu_where_nothing_else_is(tmp_path: Path) -> None:
     refused = run("-", env=env, text=job("python3", "-c", "pass", accelerator={"type": "auto", "count": 2}))
     assert refused.returncode == 2
     assert "note: auto is cpu on this machine" in refused.stderr
-    assert "forbidden: type cpu has no devices, and the file asks for 2 devices" in refused.stderr
+    assert "forbidden: type cpu has no devices, but the file requests 2 devices" in refused.stderr
 
 
 def test_a_macs_own_device(box: Box, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_no_kubeconfig(kubeconfig: Path) -> None:
     with pytest.raises(ClusterError) as caught:
         connect()
     assert str(caught.value) == (
-        f"no cluster is known here: {kubeconfig} does not exist. "
+        f"no cluster found: {kubeconfig} does not exist. "
         "Set KUBECONFIG, or have your cluster's tool write one; `k8sel render` needs no cluster"
     )
 

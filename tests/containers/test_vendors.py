@@ -164,4 +164,4 @@ def test_what_cdi_cannot_do_is_said(
 def test_a_daemon_without_cdi_is_named(docker_daemon: Docker) -> None:
     done = docker_daemon.k8sel("--cdi", text=job("echo", accelerator={"type": "cuda"}))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "this daemon knows no CDI: use Docker 25 or newer, or leave --cdi out" in done.stderr
+    assert "the daemon has no CDI: use Docker 25 or newer, or leave --cdi out" in done.stderr

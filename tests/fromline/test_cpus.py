@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sel.adopt.line import Asked, convert
+from k8sel.adopt.line import Options, convert
 from k8sel.adopt.line.dropped import TABLE
 from k8sel.facts.backends import BACKENDS
 
@@ -15,12 +15,12 @@ SOURCED = "$(python -c 'from oneccl_bindings_for_pytorch import cwd; print(cwd)'
 
 
 def spec(line: str) -> dict[str, Any]:
-    fields: dict[str, Any] = yaml.safe_load(convert(line, Asked())[0])["spec"]
+    fields: dict[str, Any] = yaml.safe_load(convert(line, Options())[0])["spec"]
     return fields
 
 
 def said(line: str) -> str:
-    return "\n".join(map(str, convert(line, Asked())[1]))
+    return "\n".join(map(str, convert(line, Options())[1]))
 
 
 def on_cpus(line: str, *, backend: str = "ccl") -> str:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from k8sel.adopt.line import Asked, LineError, convert, lexer, shell
+from k8sel.adopt.line import LineError, Options, convert, lexer, shell
 from k8sel.facts.backends import VARIABLES
 from k8sel.jobfile.load import load
 
@@ -35,7 +35,7 @@ WORDS = st.lists(
 @given(LINES | SPACED | st.text())
 def test_any_text_is_a_valid_job_file_or_is_refused(text: str) -> None:
     try:
-        made, notes = convert(text, Asked())
+        made, notes = convert(text, Options())
     except LineError:
         return
     assert len(load(made.encode(), "job.yaml")) == 1
@@ -66,7 +66,7 @@ def test_nothing_of_a_line_for_cpus_is_lost_in_silence(
     given_ = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings_.items())
     options = " ".join(f"{name} {value}" for name, value in binds.items())
     try:
-        made, notes = convert(f"{given_} {program} -n 2 {options} python t.py --ddp_backend {backend}", Asked())
+        made, notes = convert(f"{given_} {program} -n 2 {options} python t.py --ddp_backend {backend}", Options())
     except LineError:
         return
     spec, said = yaml.safe_load(made)["spec"], "\n".join(map(str, notes))
@@ -89,7 +89,7 @@ def _pins(given_: dict[str, str]) -> dict[str, str]:
 @given(WORDS)
 def test_a_programs_words_arrive_as_they_are(arguments: list[str]) -> None:
     words = ["--", *arguments]
-    made, _ = convert(shlex.join(["python", "t.py", *words]), Asked())
+    made, _ = convert(shlex.join(["python", "t.py", *words]), Options())
     assert yaml.safe_load(made)["spec"]["command"] == ["python", "t.py", *words]
 
 
@@ -116,7 +116,7 @@ def test_a_variable_is_filled_in_as_a_shell_would() -> None:
     shown = subprocess.run(
         ["/bin/sh", "-c", f"show() {{ printf '%s\\n' \"$@\"; }}\n{text}"], capture_output=True, text=True, check=True
     ).stdout
-    made, _ = convert(text.replace("show ", "python t.py "), Asked())
+    made, _ = convert(text.replace("show ", "python t.py "), Options())
 
     assert yaml.safe_load(made)["spec"]["command"][2:] == shown.split("\n")[:-1]
 
@@ -134,6 +134,6 @@ def test_bytes_that_are_no_text_are_refused_and_not_a_fault() -> None:
 def test_a_masks_order_is_the_jobs(processes: int, devices: list[int]) -> None:
     chosen = devices[: 1 + processes % 5]
     mask = ",".join(map(str, chosen))
-    made, _ = convert(f"CUDA_VISIBLE_DEVICES={mask} torchrun --nproc_per_node=1 t.py", Asked())
+    made, _ = convert(f"CUDA_VISIBLE_DEVICES={mask} torchrun --nproc_per_node=1 t.py", Options())
 
     assert yaml.safe_load(made)["spec"]["accelerator"]["devices"] == chosen

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sel.adopt.line import Asked, convert
+from k8sel.adopt.line import Options, convert
 
 GPU = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 
 
-def spec(text: str, asked: Asked | None = None) -> dict[str, Any]:
-    made, _ = convert(text, asked or Asked())
+def spec(text: str, options: Options | None = None) -> dict[str, Any]:
+    made, _ = convert(text, options or Options())
     fields: dict[str, Any] = yaml.safe_load(made)["spec"]
     return fields
 
 
 def said(text: str) -> str:
-    return "\n".join(map(str, convert(text, Asked())[1]))
+    return "\n".join(map(str, convert(text, Options())[1]))
 
 
 def job(**fields: object) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def test_a_line_becomes_a_job(line: str, expected: dict[str, Any]) -> None:
         ("mpirun -n 2 python t.py", "the line fits OpenMPI or Intel or MPICH; the job file uses OpenMPI"),
         ("mpirun -n 2 -x FOO python t.py", "FOO is not carried over: its value is not in the text"),
         ("OMP_NUM_THREADS=many python t.py", "OMP_NUM_THREADS=many is not carried over"),
-        ("RANK=0 WORLD_SIZE=1 python t.py", "RANK is not carried over: the launcher gives each process its own"),
+        ("RANK=0 WORLD_SIZE=1 python t.py", "RANK is not carried over: the launcher sets it in each process"),
         (
             "HF_TOKEN=$HF_TOKEN python t.py",
             'HF_TOKEN is not carried over: only the shell that runs the line knows "$HF_TOKEN"',
@@ -310,8 +310,8 @@ def test_what_is_not_carried_over_is_named(line: str, words: str) -> None:
 
 
 def test_the_callers_word_counts() -> None:
-    asked = Asked(name="mine", image="reg/mine:2", accelerator="xpu")
-    made, notes = convert("torchrun --nproc_per_node=2 t.py", asked)
+    options = Options(name="mine", image="reg/mine:2", accelerator="xpu")
+    made, notes = convert("torchrun --nproc_per_node=2 t.py", options)
     whole = yaml.safe_load(made)
 
     assert (whole["metadata"]["name"], whole["spec"]["image"]) == ("mine", "reg/mine:2")
@@ -330,7 +330,7 @@ def test_the_callers_word_counts() -> None:
     ],
 )
 def test_the_jobs_name_is_the_programs(line: str, name: str) -> None:
-    assert yaml.safe_load(convert(line, Asked())[0])["metadata"]["name"] == name
+    assert yaml.safe_load(convert(line, Options())[0])["metadata"]["name"] == name
 
 
 def test_a_dollar_in_a_value_is_the_programs_own() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from k8sel.adopt.line import Asked, LineError, convert
+from k8sel.adopt.line import LineError, Options, convert
 
 
 def refused(text: str) -> str:
     with pytest.raises(LineError) as error:
-        convert(text, Asked())
+        convert(text, Options())
     return str(error.value)
 
 
@@ -20,7 +20,7 @@ def refused(text: str) -> str:
         ("torchrun --nproc_per_node=2", "the program is missing"),
         ("torchrun --nproc_per_node=two t.py", '1:10: invalid: --nproc_per_node is "two", not a number of at least 1'),
         ("torchrun --nproc_per_node=0 t.py", '--nproc_per_node is "0", not a number of at least 1'),
-        ("torchrun --nproc_per_node=2000 t.py", "spec.accelerator.count: invalid: 2000 is not at most 1024"),
+        ("torchrun --nproc_per_node=2000 t.py", "spec.accelerator.count: invalid: 2000 is above the maximum 1024"),
         ("torchrun --nproc_per_node=auto t.py", "the number of processes per node is not in the line"),
         ("torchrun --nnodes=1:4 --nproc_per_node=1 t.py", '"1:4" nodes: a job has a fixed number of nodes'),
         ("torchrun --nproc_per_nodes=2 t.py", "--nproc_per_nodes is not a known option. Hint: did you mean"),
@@ -35,7 +35,7 @@ def refused(text: str) -> str:
         ("torchrun --nproc_per_node=2 t.py --out ~/x", 'knows "~/x"'),
         (
             "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=4 t.py",
-            "1:35: spec.processesPerNode: invalid: 4 processes, and 2",
+            "1:35: spec.processesPerNode: invalid: 4 processes on a node, but only 2",
         ),
         ("CUDA_VISIBLE_DEVICES=0,0 python t.py", "names device 0 twice, which is undefined"),
         ("CUDA_VISIBLE_DEVICES=a python t.py", '"a" in CUDA_VISIBLE_DEVICES is not the number of a device'),
@@ -77,9 +77,13 @@ def refused(text: str) -> str:
         ("mpirun -f h -n 4 python t.py", "the number of nodes in h is not in the line"),
         ("mpirun -f h -n 5 -ppn 2 python t.py", "5 ranks, 2 on each node, leave one node with fewer"),
         ("mpirun -n 3 -H a:2,b:2 python t.py", "the hosts get 2, 1 ranks"),
+        ("mpiexec.hydra -hosts a,b -n 3 python t.py", "the hosts get 2, 1 ranks"),
         ("mpirun -ppn 2 -x A=1 -n 2 python t.py", "-x belongs to OpenMPI, the words before it to Intel and MPICH"),
         ("mpirun -n 1 python a.py : -n 1 python b.py", "starts another program beside the first"),
-        ("mpirun -n 2 torchrun t.py", "the launcher is put around the command, and torchrun is in it already"),
+        (
+            "mpirun -n 2 torchrun t.py",
+            "the command already has the launcher torchrun, and k8sel adds the launcher itself",
+        ),
         ("srun torchrun t.py", "srun: Slurm decides nodes and processes"),
         ("numactl -N 0 torchrun --nproc_per_node=2 t.py", "numactl before torchrun is not supported"),
         ("for i in 1 2; do python t.py; done", "1:1: not supported: for is shell syntax that k8sel does not read"),

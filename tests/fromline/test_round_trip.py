@@ -10,7 +10,7 @@ import pytest
 
 from fromline.guides import LINES, REFUSED, Line
 from k8sel import api
-from k8sel.adopt.line import Asked, LineError, convert
+from k8sel.adopt.line import LineError, Options, convert
 from k8sel.entrypoint.protocol import VARIABLE, parse
 from k8sel.jobfile.load import load
 from k8sel.machine import processes
@@ -18,7 +18,7 @@ from k8sel.planning.plan import JobPlan
 
 
 def planned(text: str, door: str, nodes: int | None = None) -> JobPlan:
-    made, _ = convert(text, Asked())
+    made, _ = convert(text, Options())
     (job,) = load(made.encode(), "job.yaml")
     return api.plan(job, door, nodes=nodes)
 
@@ -51,7 +51,7 @@ def test_a_guides_line_has_all_its_ranks_on_a_cluster(line: Line) -> None:
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_what_is_different_is_said(line: Line) -> None:
-    _, notes = convert(line.text, Asked())
+    _, notes = convert(line.text, Options())
     said = "\n".join(map(str, notes))
 
     assert [words for words in line.remarks if words not in said] == []
@@ -61,7 +61,7 @@ def test_what_is_different_is_said(line: Line) -> None:
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_guides_line_that_starts_nothing_is_refused_with_the_reason(text: str) -> None:
     with pytest.raises(LineError) as refused:
-        convert(text, Asked())
+        convert(text, Options())
 
     assert str(refused.value).startswith(REFUSED[text])
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from frommanifest.test_manifests import manifest
-from k8sel.adopt.line import Asked
+from k8sel.adopt.line import Options
 from k8sel.adopt.manifest import convert
 
 
@@ -17,7 +17,7 @@ def test_the_queue_and_the_service_account_are_kept() -> None:
     for replica in given["spec"]["pytorchReplicaSpecs"].values():
         replica["template"]["spec"]["serviceAccountName"] = "trainer"
 
-    job = yaml.safe_load(convert(yaml.safe_dump(given), Asked())[0])
+    job = yaml.safe_load(convert(yaml.safe_dump(given), Options())[0])
 
     assert job["metadata"]["labels"] == {"own": "1"}
     assert job["spec"]["scheduling"]["queue"] == "team"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from k8sel import api
 from k8sel.adopt import line
-from k8sel.adopt.line import Asked
+from k8sel.adopt.line import Options
 from k8sel.adopt.manifest import convert
 from k8sel.audit import audit
 from k8sel.errors import SpecError
@@ -32,12 +32,12 @@ def manifest(case: str) -> str:
 
 
 def planned(text: str) -> JobPlan:
-    (job,) = load(convert(text, Asked())[0].encode(), "job.yaml")
+    (job,) = load(convert(text, Options())[0].encode(), "job.yaml")
     return api.plan(job)
 
 
 def said(text: str) -> str:
-    return "\n".join(map(str, convert(text, Asked())[1]))
+    return "\n".join(map(str, convert(text, Options())[1]))
 
 
 def test_k8sels_own_object_leads_to_its_job_file() -> None:
@@ -45,7 +45,7 @@ def test_k8sels_own_object_leads_to_its_job_file() -> None:
     with pytest.raises(
         SpecError, match=r"this PyTorchJob was made by k8sel, from a job file\. Hint: use that job file"
     ):
-        convert(own, Asked())
+        convert(own, Options())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_manifest_keeps_its_processes_and_devices(
 
 
 def test_a_pytorch_job_is_all_there() -> None:
-    made, notes = convert(manifest("no-shared-memory"), Asked())
+    made, notes = convert(manifest("no-shared-memory"), Options())
 
     assert notes == []
     assert yaml.safe_load(made) == {
@@ -184,14 +184,14 @@ def test_a_manifest_is_refused_with_the_reason(case: str, old: str, new: str, wo
     text = manifest(case).replace(old, new, 1)
 
     with pytest.raises(SpecError) as refused:
-        convert(text, Asked())
+        convert(text, Options())
     assert words in str(refused.value)
 
 
 def test_what_a_container_fills_in_is_filled_in() -> None:
     text = manifest("mask-twice").replace("train.py", "'$(LOG_LEVEL)', '$$(X)', $HOME", 1)
 
-    assert yaml.safe_load(convert(text, Asked())[0])["spec"]["command"][1:4] == ["info", "$(X)", "$HOME"]
+    assert yaml.safe_load(convert(text, Options())[0])["spec"]["command"][1:4] == ["info", "$(X)", "$HOME"]
 
 
 def test_an_mpi_jobs_backend_and_binding_are_the_jobs() -> None:
@@ -200,7 +200,7 @@ def test_an_mpi_jobs_backend_and_binding_are_the_jobs() -> None:
         "-genvlist, CCL_WORKER_COUNT, python, train.py",
         "-genv, OMP_NUM_THREADS=15, -bind-to, 'core:16', python, train.py, --ddp_backend, ccl",
     )
-    spec = yaml.safe_load(convert(text.replace("Intel", "MPICH"), Asked())[0])["spec"]
+    spec = yaml.safe_load(convert(text.replace("Intel", "MPICH"), Options())[0])["spec"]
 
     assert (spec["backend"], spec["ccl"], spec["cpu"]) == ("ccl", {"workers": 1}, {"threadsPerProcess": 15})
     assert spec["mpi"] == {"implementation": "MPICH", "binding": "core"}
@@ -213,9 +213,9 @@ def test_the_guides_line_in_an_mpi_job_is_clean_and_leads_to_the_same_job() -> N
     command = [*["mpiexec.hydra", "-genvlist", "CCL_WORKER_COUNT"], *words]
     text = re.sub(r"command: .*", f"command: {json.dumps(command)}", manifest("mpirun-is-a-script"), count=1)
     text = text.replace('cpu: "32"', 'cpu: "48"')
-    plan, by_line = planned(text), line.convert(LINES["CPUs of two nodes"].text, Asked())[0]
+    plan, by_line = planned(text), line.convert(LINES["CPUs of two nodes"].text, Options())[0]
     same = ("command", "launcher", "nodes", "processesPerNode", "backend", "ccl", "cpu", "mpi")
-    mine, other = (yaml.safe_load(made)["spec"] for made in (convert(text, Asked())[0], by_line))
+    mine, other = (yaml.safe_load(made)["spec"] for made in (convert(text, Options())[0], by_line))
 
     assert {finding.trap.id for finding in audit(text.encode(), "job.yaml")[0]} == {"dropped-option"}
     assert {name: mine[name] for name in same} == {name: other[name] for name in same}
@@ -235,7 +235,7 @@ def test_a_pytorch_jobs_backend_is_the_jobs() -> None:
     text = text.replace(
         "- name: OMP_NUM_THREADS", "- {name: CCL_WORKER_COUNT, value: '2'}\n            - name: OMP_NUM_THREADS"
     )
-    spec = yaml.safe_load(convert(text, Asked())[0])["spec"]
+    spec = yaml.safe_load(convert(text, Options())[0])["spec"]
 
     assert (spec["launcher"], spec["backend"], spec["ccl"]) == ("torchrun", "ccl", {"workers": 2})
 
@@ -243,7 +243,7 @@ def test_a_pytorch_jobs_backend_is_the_jobs() -> None:
 def test_a_value_that_repeats_a_default_stays() -> None:
     given = yaml.safe_load(manifest("no-shared-memory"))
     given["spec"]["runPolicy"] = {"cleanPodPolicy": "Running", "backoffLimit": 0}
-    made = yaml.safe_load(convert(yaml.safe_dump(given), Asked())[0])
+    made = yaml.safe_load(convert(yaml.safe_dump(given), Options())[0])
 
     assert made["spec"]["policy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
 
@@ -251,14 +251,14 @@ def test_a_value_that_repeats_a_default_stays() -> None:
 def test_variables_that_are_read_elsewhere_stay() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     entry = f"    env:\n    - {json.dumps({'name': 'TOKEN', 'valueFrom': source})}\n"
-    made, _ = convert(manifest("mask-twice").replace("    env:\n", entry, 1), Asked())
+    made, _ = convert(manifest("mask-twice").replace("    env:\n", entry, 1), Options())
 
     assert {"name": "TOKEN", "valueFrom": source} in yaml.safe_load(made)["spec"]["env"]
 
 
 def test_devices_of_the_hosts_are_the_hosts() -> None:
     text = manifest("exposure-without-request").replace("value: void", "value: '2,0'")
-    made, notes = convert(text, Asked())
+    made, notes = convert(text, Options())
 
     assert yaml.safe_load(made)["spec"]["accelerator"] == {
         "type": "cuda",
@@ -275,11 +275,11 @@ def test_an_object_of_a_cluster_is_one_too() -> None:
     text = manifest("no-shared-memory").replace("  namespace: team-a\n", f"  namespace: team-a\n{kept}")
     status = "status:\n  conditions: [{type: Running, status: 'True'}]\n"
 
-    assert convert(text + status, Asked()) == convert(manifest("no-shared-memory"), Asked())
+    assert convert(text + status, Options()) == convert(manifest("no-shared-memory"), Options())
 
 
 def test_each_object_becomes_a_job() -> None:
-    made, _ = convert(f"{manifest('mask-twice')}---\n{manifest('openmpi-as-root')}", Asked())
+    made, _ = convert(f"{manifest('mask-twice')}---\n{manifest('openmpi-as-root')}", Options())
 
     assert [job.file.metadata.name for job in load(made.encode(), "jobs.yaml")] == ["try-out", "allreduce"]
 
@@ -321,7 +321,7 @@ def test_a_manifest_of_any_form_is_a_valid_job_file_or_is_refused(case: Path, da
             part = part[key]
         part[last] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
     try:
-        made, _ = convert(json.dumps(changed, indent=1), Asked())
+        made, _ = convert(json.dumps(changed, indent=1), Options())
     except SpecError:
         return
     assert len(load(made.encode(), "job.yaml")) == 1

@@ -85,7 +85,7 @@ def test_an_error_is_a_result_with_file_and_field_and_nothing_is_replaced() -> N
     (result,) = [each for each in found["results"] if each["severity"] == "error"]
     assert done.returncode == 1
     assert found["items"] == items
-    assert result["message"].startswith("invalid: device 9 needs count > 9")
+    assert result["message"].startswith("invalid: count is 4, but device 9 needs a count above 9")
     assert result["field"] == {"path": "spec.accelerator.devices[0]"}
     assert result["file"] == {"path": "train/job.yaml", "index": 1}
     assert result["resourceRef"]["kind"] == "AcceleratedJob"

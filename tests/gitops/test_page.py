@@ -80,7 +80,10 @@ def test_kustomize_stops_at_an_error_and_shows_it(kustomize: Path, tmp_path: Pat
     (tmp_path / "job.yaml").write_text(JOB.replace("[2, 0]", "[9]"))
     done = built(kustomize, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "AcceleratedJob finetune: spec.accelerator.devices[0]: invalid: device 9 needs count > 9" in done.stderr
+    assert (
+        "AcceleratedJob finetune: spec.accelerator.devices[0]: invalid: count is 3, but device 9 needs a count above 9"
+        in done.stderr
+    )
 
 
 def test_the_script_writes_what_render_prints_and_git_sees_what_is_stale(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_name_that_makes_a_pods_too_long_is_refused_with_the_length_that_fits(
     done = run(helm, "template", "a" * 53, CHART, "-f", JOB, *nodes)
 
     assert done.returncode != 0
-    assert "would have 64 characters, and 63 are allowed. Hint: at most 52 characters" in done.stderr
+    assert "has 64 characters, but at most 63 are allowed. Hint: use at most 52 characters" in done.stderr
 
 
 def test_a_release_name_that_is_no_jobs_name_is_refused(helm: Path) -> None:

@@ -115,8 +115,8 @@ def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
         return _of_the_mac(door, isolation, selection)
     named, alone = selection != "none", isolation == "process"
     if row == "cpu":
-        asked = {"count": "asks for 2 devices", "subset": "names [0, 2]", "order": "names [2, 0]"}
-        return [f"type cpu has no devices, and the file {asked[selection]}"] if named else []
+        asked = {"count": "requests 2 devices", "subset": "lists [0, 2]", "order": "lists [2, 0]"}
+        return [f"type cpu has no devices, but the file {asked[selection]}"] if named else []
     vendor = VENDORS[row]
     unordered = f"{vendor.driver.mask} cannot order devices: the processes would see [0, 2]"
     reasons = {
@@ -131,9 +131,9 @@ def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
 
 def _of_the_mac(door: str, isolation: str, selection: str) -> list[str]:
     """In the order in which the file says what they are about: processes, type, count."""
-    contained = ["Apple GPU (MPS) cannot be given to a container"] if door != "run" else []
+    contained = ["Apple GPU (MPS) cannot be used in a container"] if door != "run" else []
     if selection == "none":
-        both = "a machine has one Apple GPU (MPS), and 2 processes would compute on it"
+        both = "a machine has one Apple GPU (MPS), and 2 processes would share it"
         return [*([both] if isolation == "process" else []), *contained]
     one = "a machine has one Apple GPU (MPS)"
     return [*contained, one] if selection == "count" else [one, *contained]

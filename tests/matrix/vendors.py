@@ -39,17 +39,15 @@ VENDORS = {
     "xpu": Vendor(
         Host(hosts.xpu, hosts.render_nodes()),
         Driver("ZE_AFFINITY_MASK", ordered=False, counts={"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
-        not_by_the_host="for type xpu no variable says which of a host's devices enter a container",
+        not_by_the_host="type xpu has no variable that exposes chosen host devices to a container",
     ),
     # docs.habana.ai v1.10, "Multiple Workloads on a Single Node"; huggingface/optimum-habana#1089
     "hpu": Vendor(
         Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS),
         Driver("HABANA_VISIBLE_MODULES", modules),
-        not_by_the_host=(
-            "what a number of HABANA_VISIBLE_DEVICES is in HABANA_VISIBLE_MODULES differs from host to host"
-        ),
+        not_by_the_host="HABANA_VISIBLE_DEVICES and HABANA_VISIBLE_MODULES number devices differently on each host",
         not_by_process=(
-            "a process finds its device in HABANA_VISIBLE_MODULES by its local rank: each has its own already"
+            "each process already has its own device: its local rank is an index into HABANA_VISIBLE_MODULES"
         ),
     ),
     # ROCm/clr rocclr/device/rocm/rocdevice.cpp: -1 is no device's number, and an empty mask none
@@ -62,14 +60,14 @@ VENDORS = {
     "neuron": Vendor(
         Host(lambda box, held: trees.neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),
         Driver("NEURON_RT_VISIBLE_CORES", pairs_of_cores, pairs, ordered=False),
-        gap="NEURON_RT_VISIBLE_CORES is one range: devices [0, 2] leave a gap in it",
+        gap="NEURON_RT_VISIBLE_CORES holds one range, but devices [0, 2] have a gap",
     ),
     # Of these two no source says that the mask orders.
     "tpu": Vendor(
         hosts.numbered("accel"),
         Driver("TPU_VISIBLE_CHIPS", ordered=False),
-        not_in_docker="the table does not say how Docker exposes chosen devices of type tpu",
-        not_by_the_host="for type tpu no variable says which of a host's devices enter a container",
+        not_in_docker="k8sel does not know how Docker exposes chosen devices of type tpu",
+        not_by_the_host="type tpu has no variable that exposes chosen host devices to a container",
     ),
     "mlu": Vendor(hosts.numbered("cambricon_dev"), Driver("MLU_VISIBLE_DEVICES", ordered=False)),
 }

@@ -51,7 +51,7 @@ def test_rendering_imports_no_client_library() -> None:
 def test_a_warning_says_where() -> None:
     warnings = api.check(load(TEXT))
 
-    assert str(warnings[1]).startswith("job.yaml:8:38: spec.accelerator.devices: warning: each node asks for 3")
+    assert str(warnings[1]).startswith("job.yaml:8:38: spec.accelerator.devices: warning: each node requests 3")
 
 
 def test_a_problem_stops_the_plan_and_says_where() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sel.adopt.line import Asked
+from k8sel.adopt.line import Options
 from k8sel.adopt.manifest import convert
 from k8sel.cluster import mapping
 from k8sel.errors import format_path
@@ -100,7 +100,7 @@ def test_a_manifests_field_becomes_the_job_files(path: str, row: Field) -> None:
     around, _, name = path.rpartition(".")
     part: Any = at({"template": template}, around)
     part[name] = VALUES[row.job]
-    made, _ = convert(json.dumps({"apiVersion": "v1", "kind": "Pod", **template}), Asked())
+    made, _ = convert(json.dumps({"apiVersion": "v1", "kind": "Pod", **template}), Options())
 
     assert at(yaml.safe_load(made), row.job) == VALUES[row.job]
 

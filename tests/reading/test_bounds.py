@@ -17,33 +17,33 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "processes for two devices": (
         {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 2},
         {"accelerator": {"type": "cuda", "count": 2}, "processesPerNode": 3},
-        "spec.processesPerNode: invalid: 3 processes, and 2 devices for them on a node. "
-        "Hint: processesPerNode: 2, or more devices",
+        "spec.processesPerNode: invalid: 3 processes on a node, but only 2 devices. "
+        "Hint: write processesPerNode: 2, or request more devices",
     ),
     "a device and its neighbour": (
         {"accelerator": {"type": "cuda", "devices": [1, 0]}},
         {"accelerator": {"type": "cuda", "devices": [1, 1]}},
-        "spec.accelerator.devices[1]: duplicate: device 1 is devices[0] already. Hint: name each device once",
+        "spec.accelerator.devices[1]: duplicate: device 1 is already in devices[0]. Hint: name each device once",
     ),
     "a device and the count": (
         {"accelerator": {"type": "cuda", "count": 2, "devices": [1]}},
         {"accelerator": {"type": "cuda", "count": 1, "devices": [1]}},
-        "spec.accelerator.devices[0]: invalid: device 1 needs count > 1, and count is 1. "
+        "spec.accelerator.devices[0]: invalid: count is 1, but device 1 needs a count above 1. "
         "Hint: count: 2, or devices: [0]",
     ),
     "shared memory in memory": (
         {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1Gi"},
         {"accelerator": {"type": "cuda"}, "resources": {"memory": "1Gi"}, "sharedMemory": "1025Mi"},
-        "spec.sharedMemory: invalid: 1025Mi counts as memory, and resources.memory is 1Gi. "
-        "Hint: more memory, or less sharedMemory",
+        "spec.sharedMemory: invalid: 1025Mi of shared memory is part of the memory, but resources.memory is only 1Gi. "
+        "Hint: raise resources.memory, or lower sharedMemory",
     ),
 }
 
 
-def said(fields: dict[str, Any]) -> list[str]:
-    """What is wrong in a job with these fields of spec, without the places."""
+def said(fields: dict[str, Any], name: str = "train") -> list[str]:
+    """The problems of a job with this name and these fields of spec, without the places."""
     spec = {"image": "registry.example/train:1", "command": ["python", "train.py"], "launcher": "torchrun", **fields}
-    data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "train"}, "spec": spec}
+    data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": spec}
     (job,) = load(yamlio.dump([data]).encode(), "job.yaml")
     return [str(problem) for problem in errors(validate(default(job.file)))]
 
@@ -52,6 +52,16 @@ def said(fields: dict[str, Any]) -> list[str]:
 def test_the_last_value_passes_and_the_next_is_refused(name: str) -> None:
     last, beyond, message = BOUNDS[name]
     assert (said(last), said(beyond)) == ([], [message])
+
+
+@pytest.mark.parametrize(("target", "suffix"), [("PyTorchJob", "-worker-10"), ("MPIJob", "-worker-11")])
+def test_a_pods_name_may_have_63_characters(target: str, suffix: str) -> None:
+    fields = {"target": target, "nodes": 12, "launcher": "torchrun" if target == "PyTorchJob" else "mpirun"}
+    fields |= {"accelerator": {"type": "cuda"}}
+    longest = 63 - len(suffix)
+    assert said(fields, "a" * longest) == []
+    (problem,) = said(fields, "a" * (longest + 1))
+    assert "has 64 characters, but at most 63 are allowed" in problem
 
 
 def test_a_part_of_a_unit_is_rounded_up() -> None:

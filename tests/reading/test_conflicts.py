@@ -25,7 +25,7 @@ MODELS: dict[str, type[msgspec.Struct]] = {
     "backend": Backend,
     "mpi": Mpi,
 }
-ROOT = "leave it out, or name the user: podSecurityContext: {runAsUser: 1000}, say"
+ROOT = "leave it out, or set the user: podSecurityContext: {runAsUser: 1000}"
 MPI = {"launcher": "mpirun", "mpi": {"sshAuthMountPath": "/keys"}}
 USER = {"launcher": "mpirun", "mpi": {"sshAuthMountPath": "/root/.ssh"}, "podSecurityContext": {"runAsUser": 7}}
 # platform, fields of spec, and the one problem that they are
@@ -33,35 +33,34 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "root's keys": (
         "kubernetes",
         MPI,
-        f"spec.mpi.sshAuthMountPath: invalid: ssh of root refuses the keys at /keys. Hint: {ROOT}",
+        f"spec.mpi.sshAuthMountPath: invalid: ssh refuses keys at /keys for root. Hint: {ROOT}",
     ),
     "keys of another user": (
         "kubernetes",
         USER,
-        "spec.mpi.sshAuthMountPath: invalid: ssh of a user that is not root refuses the keys at /root/.ssh. "
-        f"Hint: {ROOT}",
+        f"spec.mpi.sshAuthMountPath: invalid: ssh refuses keys at /root/.ssh for a user that is not root. Hint: {ROOT}",
     ),
     "a group for root's keys": (
         "kubernetes",
         {"launcher": "mpirun", "podSecurityContext": {"fsGroup": 7}},
-        "spec.podSecurityContext.fsGroup: invalid: the group may read root's ssh keys then, and ssh refuses them. "
-        "Hint: leave it out, or runAsUser: 1000, say",
+        "spec.podSecurityContext.fsGroup: invalid: with fsGroup, a group can read root's ssh keys, so ssh refuses "
+        "them. Hint: leave it out, or write for example runAsUser: 1000",
     ),
     "the pod's root": (
         "kubernetes",
         {"podSecurityContext": {"runAsNonRoot": True, "runAsUser": 0}},
-        "spec.podSecurityContext.runAsUser: invalid: runAsNonRoot is true, and user 0 is root. "
-        "Hint: runAsUser: 1000, say",
+        "spec.podSecurityContext.runAsUser: invalid: runAsNonRoot is true, but user 0 is root. "
+        "Hint: write for example runAsUser: 1000",
     ),
     "no backend for oneCCL": (
         "kubernetes",
         {"accelerator": {"type": "cuda"}, "ccl": {"workers": 2}},
-        "spec.ccl: forbidden: no backend is named, so nothing uses oneCCL. Hint: leave ccl out",
+        "spec.ccl: forbidden: the job names no backend, so it does not use oneCCL. Hint: leave ccl out",
     ),
     "several nodes of MPI in Docker": (
         "docker",
         {"launcher": "mpirun", "nodes": 2},
-        "spec.nodes: forbidden: mpirun reaches other nodes over ssh, and only the mpi-operator makes the keys for it. "
+        "spec.nodes: forbidden: mpirun reaches other nodes over ssh, and only mpi-operator creates the keys. "
         "Hint: write nodes: 1 with more processesPerNode, or launcher: torchrun",
     ),
     "several nodes in the machine's network": (
@@ -95,8 +94,8 @@ def test_annotations_have_a_limit_together() -> None:
 
     assert refused("kubernetes", {}, {"a": "x" * (limit - 1)}) == []
     assert refused("kubernetes", {}, {"a": "x" * limit}) == [
-        "metadata.annotations: invalid: together they have 262145 bytes, and 262144 are allowed. "
-        "Hint: a ConfigMap and a volume"
+        "metadata.annotations: invalid: the annotations have 262145 bytes, but at most 262144 are allowed. "
+        "Hint: put the data in a ConfigMap, and mount it as a volume"
     ]
 
 
@@ -119,10 +118,11 @@ def test_a_row_asks_for_what_there_is(row: Conflict) -> None:
 
 
 def _exists(path: str) -> bool:
-    """Whether a path begins with a part of the view, and goes on in the models and tables."""
+    """Reports if a path begins with a part of the view, and continues in the models and tables."""
     head, *keys = path.split(".")
     if head == "facts":
         return keys[0] in conflicts.FACTS
     if head not in MODELS:
         return head in ("on", *VIEWS)
-    return keys[0] in (*MODELS[head].__struct_encode_fields__, "name")
+    computed = isinstance(getattr(MODELS[head], keys[0], None), property)
+    return computed or keys[0] in (*MODELS[head].__struct_encode_fields__, "name")

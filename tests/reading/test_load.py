@@ -60,11 +60,11 @@ BYTES = {
     "deep keys": (b"? " * 400_000, "job.yaml:1:131: syntax: nested more than 64 levels deep."),
     "many values": (
         changed(f"spec:\n  affinity: {{x: [{', '.join(['1'] * 10_101)}]}}\n").encode(),
-        "job.yaml:11:29937: syntax: more than 10000 values, aliases counted in full.",
+        "job.yaml:11:29937: syntax: more than 10000 values: each alias counts in full.",
     ),
     "too large": (
         b"#" * (1 << 20) + b"\n",
-        "job.yaml:1:1: syntax: the file has 1048577 bytes, and at most 1048576 are read.",
+        "job.yaml:1:1: syntax: the file has 1048577 bytes, but at most 1048576 are allowed.",
     ),
 }
 

@@ -34,7 +34,7 @@ that grows.
 {{- $first := dict -}}
 {{- range $index, $name := index . 2 -}}
 {{- if hasKey $first $name -}}
-{{- $message := printf "%s is %s%d] already" $name $of (get $first $name) -}}
+{{- $message := printf "%s is already in %s%d]" $name $of (get $first $name) -}}
 {{- include "k8sel.refuse" (list $found (printf $path $index) "duplicate" $message $hint) -}}
 {{- else -}}
 {{- $_ := set $first $name $index -}}
@@ -68,7 +68,7 @@ that grows.
 {{- $positions := include "k8sel.positions" (list $exposed $devices) | replace "," ", " -}}
 {{- $hint = printf "%s, or devices: %s" $hint $positions -}}
 {{- end -}}
-{{- $message := printf "device %d needs count > %d, and count is %d" $top $top $count -}}
+{{- $message := printf "count is %d, but device %d needs a count above %d" $count $top $top -}}
 {{- include "k8sel.refuse" (list $.found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
@@ -77,8 +77,9 @@ that grows.
 {{- range untilStep 1 (int (add1 $number)) 1 -}}
 {{- if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end -}}
 {{- end -}}
-{{- $message := printf "%d devices do not go into equal shares for %d processes" $number $processes -}}
-{{- include "k8sel.refuse" (list .found "spec.processesPerNode" "invalid" $message (printf "one of %s" (join ", " $possible))) -}}
+{{- $message := printf "%d devices cannot be divided equally among %d processes" $number $processes -}}
+{{- $hint := printf "use one of %s" (join ", " $possible) -}}
+{{- include "k8sel.refuse" (list .found "spec.processesPerNode" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 
@@ -101,8 +102,8 @@ that grows.
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices: %s%s" $sorted $other)) -}}
 {{- end -}}
 {{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .asked.allocation "host") -}}
-{{- $message := printf "%s is one range: devices %s leave a gap in it" .row.maskEnv $sorted -}}
-{{- $hint := printf "devices that lie side by side%s" $other -}}
+{{- $message := printf "%s holds one range, but devices %s have a gap" .row.maskEnv $sorted -}}
+{{- $hint := printf "choose devices without a gap%s" $other -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
@@ -123,8 +124,8 @@ that grows.
 {{- end -}}
 {{- end -}}
 {{- if $starters -}}
-{{- $message := printf "the launcher is put around the command, and %s is in it already" (last $starters) -}}
-{{- $hint := "write what runs on one device, for example [python, train.py]; spec.launcher says the rest" -}}
+{{- $message := printf "the command already has the launcher %s, and k8sel adds the launcher itself" (last $starters) -}}
+{{- $hint := "write the command of one process, for example [python, train.py], and set spec.launcher" -}}
 {{- include "k8sel.refuse" (list .found (printf "spec.command[%d]" (first $starters)) "forbidden" $message $hint) -}}
 {{- end -}}
 {{- end -}}
@@ -133,9 +134,9 @@ that grows.
 {{- define "k8sel.checks.names" -}}
 {{- $name := .plan.name -}}
 {{- if not (and (le (len $name) 63) (regexMatch .words.name $name)) -}}
-{{- $form := "lower-case letters, digits and '-'; starts with a letter, ends with a letter or digit" -}}
-{{- $message := printf "%s: %s" (include "k8sel.quoted" $name) $form -}}
-{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message "metadata.name stands over the release's name") -}}
+{{- $form := "use lower-case letters, digits and '-'; a letter first, a letter or digit last" -}}
+{{- $message := printf "%s is not allowed: %s" (include "k8sel.quoted" $name) $form -}}
+{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message "set metadata.name: it replaces the release's name") -}}
 {{- end -}}
 {{- $kind := get .plan.facts.jobs .spec.target -}}
 {{- $longest := printf "%s-%s" $name $kind.first -}}
@@ -143,8 +144,8 @@ that grows.
 {{- $worker := printf "%s-worker-%d" $name (sub $workers 1) -}}
 {{- if and $workers (gt (len $worker) (len $longest)) }}{{ $longest = $worker }}{{ end -}}
 {{- if gt (len $longest) 63 -}}
-{{- $message := printf "the pod's name %s would have %d characters, and 63 are allowed" $longest (len $longest) -}}
-{{- $hint := printf "at most %d characters" (sub (add 63 (len $name)) (len $longest)) -}}
+{{- $message := printf "the pod name %s has %d characters, but at most 63 are allowed" $longest (len $longest) -}}
+{{- $hint := printf "use at most %d characters" (sub (add 63 (len $name)) (len $longest)) -}}
 {{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
@@ -157,16 +158,16 @@ that grows.
 {{- $_ := set $written . (list (printf "mpi.binding %s" $spec.mpi.binding) "mpi.binding") -}}
 {{- end -}}
 {{- range $field, $_ := .plan.oneccl | ternary $spec.ccl dict -}}
-{{- $name := get $.plan.facts.backends.variables $field -}}
-{{- $_ := set $written $name (list (printf "backend %s" $spec.backend) (printf "ccl.%s" $field)) -}}
+{{- $own := printf "ccl.%s" $field -}}
+{{- $_ := set $written (get $.plan.facts.backends.variables $field) (list $own $own) -}}
 {{- end -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
 {{- with get $written $entry.name -}}
-{{- $message := printf "%s is not for the job file: k8sel writes it for %s" $entry.name (first .) -}}
+{{- $message := printf "%s already sets %s" (first .) $entry.name -}}
 {{- $path := printf "spec.env[%d].name" $index -}}
-{{- include "k8sel.refuse" (list $.found $path "forbidden" $message (printf "%s says it" (last .))) -}}
+{{- include "k8sel.refuse" (list $.found $path "forbidden" $message (printf "leave it out, and use %s" (last .))) -}}
 {{- end -}}
 {{- end -}}
 {{- include "k8sel.eachOnce" (list .found "spec.env[%d].name" $names "keep one of the two") -}}
@@ -176,7 +177,7 @@ that grows.
 {{- define "k8sel.checks.mounts" -}}
 {{- $names := list -}}
 {{- range .spec.volumes }}{{ $names = append $names .name }}{{ end -}}
-{{- include "k8sel.eachOnce" (list .found "spec.volumes[%d].name" $names "another name") -}}
+{{- include "k8sel.eachOnce" (list .found "spec.volumes[%d].name" $names "choose another name") -}}
 {{- $taken := dict -}}
 {{- if hasKey .spec "sharedMemory" }}{{ $_ := set $taken "/dev/shm" "sharedMemory is mounted there" }}{{ end -}}
 {{- if .plan.launcher.usesMpi -}}
@@ -189,18 +190,18 @@ that grows.
 {{- if not (has $mount.name $names) -}}
 {{- $only := empty $names | ternary "" (printf ", only %s" (join ", " $names)) -}}
 {{- $message := printf "there is no volume %s%s" (include "k8sel.quoted" $mount.name) $only -}}
-{{- include "k8sel.refuse" (list $.found (printf "%s.name" $path) "invalid" $message "volumes has to have it") -}}
+{{- include "k8sel.refuse" (list $.found (printf "%s.name" $path) "invalid" $message "add it to volumes") -}}
 {{- end -}}
 {{- $path = printf "%s.mountPath" $path -}}
 {{- $place := regexReplaceAll `/+$` $mount.mountPath "" -}}
 {{- $places = append $places (include "k8sel.quoted" $place) -}}
 {{- range $other, $reason := $taken -}}
 {{- if hasPrefix (printf "%s/" $other) (printf "%s/" $place) -}}
-{{- include "k8sel.refuse" (list $.found $path "forbidden" $reason "another mountPath") -}}
+{{- include "k8sel.refuse" (list $.found $path "forbidden" $reason "choose another mountPath") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- include "k8sel.eachOnce" (list .found "spec.volumeMounts[%d].mountPath" $places "another mountPath") -}}
+{{- include "k8sel.eachOnce" (list .found "spec.volumeMounts[%d].mountPath" $places "choose another mountPath") -}}
 {{- end -}}
 
 {{/* A plugin gives whole ones only. */}}
@@ -208,8 +209,8 @@ that grows.
 {{- range $name, $amount := .spec.resources -}}
 {{- $exact := include "k8sel.amount" (dict "plan" $.plan "quantity" $amount) | float64 -}}
 {{- if and (contains "/" $name) (ne $exact (ceil $exact)) -}}
-{{- $message := printf "%s of a plugin's resource: only whole ones are given" (include "k8sel.quantity" $amount) -}}
-{{- include "k8sel.refuse" (list $.found (printf "spec.resources.%s" $name) "invalid" $message "a whole number") -}}
+{{- $message := printf "%s is not a whole number, and a device plugin gives only whole ones" (include "k8sel.quantity" $amount) -}}
+{{- include "k8sel.refuse" (list $.found (printf "spec.resources.%s" $name) "invalid" $message "write a whole number") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -232,10 +233,10 @@ that grows.
 {{- $needed := mul $processes $workers -}}
 {{- if $backwards -}}
 {{- $message := printf "%d-%d begins with the higher core" (first $backwards) (last $backwards) -}}
-{{- include "k8sel.refuse" (list .found $path "invalid" $message (printf "%d-%d" (last $backwards) (first $backwards))) -}}
+{{- include "k8sel.refuse" (list .found $path "invalid" $message (printf "write %d-%d" (last $backwards) (first $backwards))) -}}
 {{- else if ne $cores $needed -}}
-{{- $message := printf "%d cores, and %d x %d workers of a node need %d" $cores $processes $workers $needed -}}
-{{- include "k8sel.refuse" (list .found $path "invalid" $message "auto, or a core for each worker of the node") -}}
+{{- $message := printf "%d cores expected for %d x %d workers of a node, %d found" $needed $processes $workers $cores -}}
+{{- include "k8sel.refuse" (list .found $path "invalid" $message "write auto, or one core for each worker of the node") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from k8sel.adopt.line import ccl, dropped, finish, lexer, masks, programs, script
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.finish import Asked
+from k8sel.adopt.line.finish import Options
 from k8sel.adopt.line.words import Word, excerpt
 from k8sel.errors import Problem, SpecError
 
-__all__ = ["Asked", "LineError", "convert"]
+__all__ = ["LineError", "Options", "convert"]
 
 _ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD and lone surrogates stand for bytes that are not UTF-8
 
@@ -28,14 +28,14 @@ class LineError(SpecError):
         self.args = ("\n".join(shown),)
 
 
-def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
+def convert(text: str, options: Options) -> tuple[str, list[Problem]]:
     """Returns the job file for ``text``, and notes on the differences. Raises LineError with every reason."""
-    draft = Draft(text=text, file=asked.file)
+    draft = Draft(text=text, file=options.file)
     try:
         _read(draft)
         if not draft.command:
             _stop(draft)
-        written = finish.written(draft, masks.settle(draft, asked.accelerator), asked)
+        written = finish.written(draft, masks.settle(draft, options.accelerator), options)
     except lexer.NotRead as error:
         draft.refuse(Word(text="", start=error.start, end=error.start), error.message, error.hint)
     _stop(draft)

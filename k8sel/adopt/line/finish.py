@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Options(Struct, frozen=True, kw_only=True):
     """The caller's options beside the line."""
 
     file: str = "<line>"
@@ -51,14 +51,14 @@ def check_words(draft: Draft) -> None:
             )
 
 
-def written(draft: Draft, row: Row, asked: Asked) -> str:
+def written(draft: Draft, row: Row, options: Options) -> str:
     """Returns the job file as YAML; "" where the draft holds problems."""
     _counts(draft, row)
     _threads(draft)
     binding.settle(draft)
     ccl.sourced(draft)
     _env(draft)
-    _missing(draft, row, asked)
+    _missing(draft, row, options)
     draft.fields[("spec", "launcher")] = draft.launcher
     draft.fields[("spec", "command")] = [word.text for word in draft.command]
     draft.sources |= {("spec", "command", index): word for index, word in enumerate(draft.command)}
@@ -66,7 +66,7 @@ def written(draft: Draft, row: Row, asked: Asked) -> str:
     fields = {**draft.fields, ("spec", "env"): env}
     try:
         text = _text(fields)
-        api.check(load(text.encode(), asked.file)[0])
+        api.check(load(text.encode(), options.file)[0])
     except SpecError as error:
         draft.problems += [_placed(draft, problem) for problem in error.problems]
     return "" if draft.problems else text
@@ -179,19 +179,19 @@ def _values(draft: Draft) -> list[tuple[str, str]]:
     return [(name, literal(word.text)) for name, word in draft.env.items()]
 
 
-def _missing(draft: Draft, row: Row, asked: Asked) -> None:
+def _missing(draft: Draft, row: Row, options: Options) -> None:
     """Fills in the job's name, image and accelerator type, where the line does not give them."""
     start = draft.command[0]
-    if asked.name or ("metadata", "name") not in draft.fields:
-        draft.fields[("metadata", "name")] = asked.name or _name(draft)
-    if asked.image:
-        draft.fields[("spec", "image")] = asked.image
+    if options.name or ("metadata", "name") not in draft.fields:
+        draft.fields[("metadata", "name")] = options.name or _name(draft)
+    if options.image:
+        draft.fields[("spec", "image")] = options.image
     elif ("spec", "image") not in draft.fields:
         draft.fields[("spec", "image")] = IMAGE
         draft.note(start, f"the line names no image; {IMAGE} is a placeholder", "add --image NAME")
     if (*_ACCELERATOR, "type") not in draft.fields:
         draft.fields[(*_ACCELERATOR, "type")] = row.name
-        if not asked.accelerator:
+        if not options.accelerator:
             others = ", ".join(name for name, other in ROWS.items() if other.in_container)
             first = (
                 f"the first that backend {draft.fields[_BACKEND]} serves" if draft.serves else "the first in the table"

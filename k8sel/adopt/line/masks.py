@@ -173,8 +173,8 @@ def choose(draft: Draft, row: Row, word: Word, name: str) -> None:
         devices = _sorted(draft, row, word, devices, name)
     draft.put((*path, "devices"), devices, word)
     if devices:
-        asked = draft.fields.get((*path, "count"), 0)
-        if asked <= max(devices):
+        count = draft.fields.get((*path, "count"), 0)
+        if count <= max(devices):
             draft.put((*path, "count"), max(devices) + 1, word)
         _counting(draft, row, word)
     return None

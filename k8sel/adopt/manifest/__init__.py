@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from k8sel.adopt.line import Asked, LineError, ccl, dropped, finish, lexer, masks, programs
+from k8sel.adopt.line import LineError, Options, ccl, dropped, finish, lexer, masks, programs
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
 from k8sel.adopt.manifest import fields
@@ -25,17 +25,17 @@ _ROLES = {
 }  # roles whose pods compute; the first one's template counts
 
 
-def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
+def convert(text: str, options: Options) -> tuple[str, list[Problem]]:
     """Returns the job files for ``text``, and notes on what they leave out. Raises SpecError with every reason."""
     drafts, written = [], []
-    for document in parse(text.encode(), asked.file):
+    for document in parse(text.encode(), options.file):
         for manifest in manifests(document):
-            draft = Draft(text=text, file=asked.file, in_container=True)
+            draft = Draft(text=text, file=options.file, in_container=True)
             drafts.append(draft)
-            written.append(_written(draft, manifest, Places(text, document), asked))
+            written.append(_written(draft, manifest, Places(text, document), options))
     problems = [problem for draft in drafts for problem in draft.problems]
     if not drafts:
-        draft = Draft(text=text, file=asked.file)
+        draft = Draft(text=text, file=options.file)
         draft.refuse(Word(text="", start=0, end=0), f"no {', '.join(KINDS)} is in this file", "give one that trains")
         problems = draft.problems
     if problems:
@@ -43,7 +43,7 @@ def convert(text: str, asked: Asked) -> tuple[str, list[Problem]]:
     return "---\n".join(written), [note for draft in drafts for note in draft.notes]
 
 
-def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> str:
+def _written(draft: Draft, manifest: Manifest, places: Places, options: Options) -> str:
     """Returns one object as a job file; "" where its draft holds problems."""
     pods, container = _training(manifest)
     here = places.word(manifest.kind, manifest.at("kind"))
@@ -64,7 +64,7 @@ def _written(draft: Draft, manifest: Manifest, places: Places, asked: Asked) -> 
     dropped.look(draft)
     ccl.look(draft)
     finish.check_words(draft)
-    return finish.written(draft, masks.settle(draft, asked.accelerator), asked)
+    return finish.written(draft, masks.settle(draft, options.accelerator), options)
 
 
 def _training(manifest: Manifest) -> tuple[Pods | None, Container | None]:

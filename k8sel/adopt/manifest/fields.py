@@ -129,18 +129,18 @@ def _is_reported(rows: Mapping[str, Field], name: str) -> bool:
 def _devices(draft: Draft, container: Container, places: Places) -> None:
     """Takes resources of the accelerator table as the accelerator, and all others as resources."""
     _resources(draft, container, places)
-    if not container.asks:
+    if not container.requested:
         _without_request(draft, container, places)
         return
-    asked, *others = container.asks
-    word = places.word(str(asked.count), asked.path)
-    draft.row_hints.setdefault(asked.row.name, word)
-    draft.put(("spec", "accelerator", "count"), asked.count, word)
-    if asked.resource != asked.row.resource_name:
-        draft.put(("spec", "accelerator", "resource"), asked.resource, word)
-    exposure = draft.env.pop(asked.row.exposure_env or "", None)
+    first, *others = container.requested
+    word = places.word(str(first.count), first.path)
+    draft.row_hints.setdefault(first.row.name, word)
+    draft.put(("spec", "accelerator", "count"), first.count, word)
+    if first.resource != first.row.resource_name:
+        draft.put(("spec", "accelerator", "resource"), first.resource, word)
+    exposure = draft.env.pop(first.row.exposure_env or "", None)
     if exposure:
-        message = f"{asked.row.exposure_env} is not carried over: it would override the device plugin's choice"
+        message = f"{first.row.exposure_env} is not carried over: it would override the device plugin's choice"
         draft.warn(exposure, message, "use accelerator.devices, which chooses among the allotted devices")
     for other in others:
         draft.refuse(places.word("", other.path), f"{other.resource}: a job has one type of device", "keep one of them")

@@ -29,7 +29,7 @@ class Variable(Struct, frozen=True, kw_only=True):
     path: FieldPath
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Requested(Struct, frozen=True, kw_only=True):
     """An extended resource that a container requests."""
 
     row: Row
@@ -46,7 +46,7 @@ class Container(Struct, frozen=True, kw_only=True):
     data: Mapping[str, Any]
     env: Mapping[str, Variable]
     starts: Started | None
-    asks: tuple[Asked, ...]
+    requested: tuple[Requested, ...]
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -71,9 +71,9 @@ class Pods(Struct, frozen=True, kw_only=True):
     containers: tuple[Container, ...]
 
     @property
-    def asks(self) -> tuple[Asked, ...]:
+    def requested(self) -> tuple[Requested, ...]:
         """The devices that one of these pods requests."""
-        return tuple(each for container in self.containers for each in container.asks)
+        return tuple(each for container in self.containers for each in container.requested)
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -187,7 +187,7 @@ def _container(data: object, path: FieldPath) -> Container:
         data=mapping(data),
         env=_env(data, path),
         starts=started(_words(data, path)),
-        asks=tuple(_asked(data, path)),
+        requested=tuple(_requested(data, path)),
     )
 
 
@@ -207,7 +207,7 @@ def _words(data: object, path: FieldPath) -> Iterable[tuple[str, FieldPath]]:
                 yield word, (*path, field, index)
 
 
-def _asked(data: object, path: FieldPath) -> Iterator[Asked]:
+def _requested(data: object, path: FieldPath) -> Iterator[Requested]:
     resources = mapping(dig(data, "resources"))
     both = {
         resource: (field, amount)
@@ -218,7 +218,7 @@ def _asked(data: object, path: FieldPath) -> Iterator[Asked]:
         row = row_of(str(resource))
         if row and number(amount):
             place = (*path, "resources", field, resource)
-            yield Asked(row=row, resource=str(resource), count=number(amount) or 0, path=place)
+            yield Requested(row=row, resource=str(resource), count=number(amount) or 0, path=place)
 
 
 def row_of(resource: str) -> Row | None:

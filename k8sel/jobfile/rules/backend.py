@@ -23,7 +23,7 @@ def known_backend(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a backend that the table does not list."""
     name = job.spec.backend
     if name is not None and name not in BACKENDS:
-        hint = did_you_mean(name, BACKENDS) or "leave it out where the program has one of its own"
+        hint = did_you_mean(name, BACKENDS) or "leave it out if the program has its own backend"
         yield not_supported(HERE, name, BACKENDS, hint)
 
 
@@ -41,10 +41,10 @@ def workers_have_cores(job: CompleteJob, platform: Platform) -> Iterator[Problem
     cores = sum(last - first + 1 for first, last in ranges)
     if backwards:
         message = f"{backwards[0]}-{backwards[1]} begins with the higher core"
-        yield invalid(path, message, f"{backwards[1]}-{backwards[0]}")
+        yield invalid(path, message, f"write {backwards[1]}-{backwards[0]}")
     elif cores != workers * processes:
-        message = f"{cores} cores, and {processes} x {workers} workers of a node need {workers * processes}"
-        yield invalid(path, message, "auto, or a core for each worker of the node")
+        message = f"{workers * processes} cores expected for {processes} x {workers} workers of a node, {cores} found"
+        yield invalid(path, message, "write auto, or one core for each worker of the node")
 
 
 def _range(cores: str) -> tuple[int, int]:

@@ -18,4 +18,4 @@ SUBDOMAIN = rf"{SUBDOMAIN_LENGTH}[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 LABEL_RULE = (
     "a label value has at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit"
 )
-SUBDOMAIN_RULE = "only lower-case letters, digits, '-' and '.' are allowed, and a letter or digit first and last"
+SUBDOMAIN_RULE = "use lower-case letters, digits, '-' and '.'; start and end with a letter or digit"

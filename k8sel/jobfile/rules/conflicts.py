@@ -143,9 +143,9 @@ def _command(job: CompleteJob) -> dict[str, str | None]:
 
 def _computes(job: CompleteJob) -> Mapping[str, Any] | None:
     """Returns what the processes compute on: the job's type, or the CPU where the job uses no device."""
-    row, asked = accelerators.ROWS.get(job.spec.accelerator.type), job.spec.accelerator
-    bare_cpu = row is not None and row.is_device and not asked.devices
-    return COMPUTES.get(accelerators.without_devices().name if bare_cpu else asked.type)
+    row, accelerator = accelerators.ROWS.get(job.spec.accelerator.type), job.spec.accelerator
+    bare_cpu = row is not None and row.is_device and not accelerator.devices
+    return COMPUTES.get(accelerators.without_devices().name if bare_cpu else accelerator.type)
 
 
 COMPUTES: Mapping[str, dict[str, Any]] = {

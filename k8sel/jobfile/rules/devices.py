@@ -33,7 +33,8 @@ def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     name, path = job.spec.accelerator.type, (*HERE, "type")
     types = [row.name for row in ROWS.values() if row.in_container or not platform.in_container]
     if name == AUTO and platform.in_container:
-        yield forbidden(path, "only `k8sel run` can look which devices there are", f"one of {', '.join(types)}")
+        message = "type auto works only with `k8sel run`, which sees the machine's devices"
+        yield forbidden(path, message, f"use one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
         yield not_supported(path, name, types, _meant(name, types))
 
@@ -48,17 +49,19 @@ def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a type whose devices no container can use."""
     row = _row(job)
     if row and not row.in_container and platform.in_container:
-        yield forbidden((*HERE, "type"), f"{row.title} cannot be given to a container", row.note.rstrip("."))
+        yield forbidden(
+            (*HERE, "type"), f"{row.title} cannot be used in a container", "use `k8sel run`, or another type"
+        )
 
 
 def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a number or a list of devices for a type without devices."""
-    row, asked = _row(job), job.spec.accelerator
-    if row and not row.is_device and row.in_container and (asked.count or asked.devices):
-        counted = range(asked.count)
-        named = asked.devices and list(asked.devices) != list(counted)
-        wanted = f"names {list(asked.devices)}" if named else f"asks for {_some(len(counted))}"
-        message = f"type {row.name} has no devices, and the file {wanted}"
+    row, accelerator = _row(job), job.spec.accelerator
+    if row and not row.is_device and row.in_container and (accelerator.count or accelerator.devices):
+        counted = range(accelerator.count)
+        named = accelerator.devices and list(accelerator.devices) != list(counted)
+        wanted = f"lists {list(accelerator.devices)}" if named else f"requests {_some(len(counted))}"
+        message = f"type {row.name} has no devices, but the file {wanted}"
         yield forbidden(HERE, message, "leave count and devices out")
 
 
@@ -68,14 +71,14 @@ def _some(number: int) -> str:
 
 def enough_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a device number that is not below ``count``: the node requests only ``count`` devices."""
-    asked = job.spec.accelerator
-    count, devices = asked.count, asked.devices
+    accelerator = job.spec.accelerator
+    count, devices = accelerator.count, accelerator.devices
     top = max(devices, default=-1)
     if not devices or count > top or _row_without_devices(job):
         return
     fits = len(devices) <= count and len(set(devices)) == len(devices)
     other = f", or devices: {numbers(_ranks(devices))}" if fits else ""
-    message = f"device {top} needs count > {top}, and count is {count}"
+    message = f"count is {count}, but device {top} needs a count above {top}"
     yield invalid((*HERE, "devices", devices.index(top)), message, f"count: {top + 1}{other}")
 
 
@@ -95,7 +98,7 @@ def each_device_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     devices = job.spec.accelerator.devices
     for index, device in enumerate(devices):
         if device in devices[:index]:
-            message = f"device {device} is devices[{devices.index(device)}] already"
+            message = f"device {device} is already in devices[{devices.index(device)}]"
             yield duplicate((*HERE, "devices", index), message, "name each device once")
 
 
@@ -103,9 +106,9 @@ def equal_shares(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses devices that do not divide equally: isolation `process` gives each process the same number."""
     processes, devices = job.spec.processes_per_node, job.spec.accelerator.devices
     if job.spec.accelerator.isolation == "process" and len(devices) > processes and len(devices) % processes:
-        message = f"{len(devices)} devices do not go into equal shares for {processes} processes"
+        message = f"{len(devices)} devices cannot be divided equally among {processes} processes"
         possible = [number for number in range(1, len(devices) + 1) if len(devices) % number == 0]
-        yield invalid(("spec", "processesPerNode"), message, f"one of {', '.join(map(str, possible))}")
+        yield invalid(("spec", "processesPerNode"), message, f"use one of {', '.join(map(str, possible))}")
 
 
 def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -120,8 +123,8 @@ def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def _shares(job: CompleteJob) -> list[tuple[int, ...]]:
     """Returns the devices that each process of a node sees."""
-    asked, processes = job.spec.accelerator, job.spec.processes_per_node
-    return masks.shares(asked.devices, processes, asked.isolation)
+    accelerator, processes = job.spec.accelerator, job.spec.processes_per_node
+    return masks.shares(accelerator.devices, processes, accelerator.isolation)
 
 
 def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -129,47 +132,47 @@ def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem
 
     Devices that the host's numbers select have no gap inside the container.
     """
-    row, asked = _device_row(job), job.spec.accelerator
-    if not row or row.mask_value != "range" or platform.exposes or asked.allocation == "host":
+    row, accelerator = _device_row(job), job.spec.accelerator
+    if not row or row.mask_value != "range" or platform.exposes or accelerator.allocation == "host":
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
-        message = f"{row.mask_env} is one range: devices {numbers(sorted(asked.devices))} leave a gap in it"
-        other = "" if asked.isolation == "process" else _OWN_MASK
-        yield invalid((*HERE, "devices"), message, f"devices that lie side by side{other}")
+        message = f"{row.mask_env} holds one range, but devices {numbers(sorted(accelerator.devices))} have a gap"
+        other = "" if accelerator.isolation == "process" else _OWN_MASK
+        yield invalid((*HERE, "devices"), message, f"choose devices without a gap{other}")
 
 
 def order_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses an order of devices that the type's driver does not offer."""
     row, order = _row(job), job.spec.accelerator.order
     if row and order != "pci" and order not in row.order_env:
-        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], f"type {row.name} counts one way only")
+        hint = f"write order: pci, the only order of type {row.name}"
+        yield not_supported((*HERE, "order"), order, row.order_env or ["pci"], hint)
 
 
 def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a resource that is not a name for the type's devices."""
-    asked, row = job.spec.accelerator, _row(job)
-    path = (*HERE, "resource")
-    if not row or asked.resource is None:
+    resource, row, path = job.spec.accelerator.resource, _row(job), (*HERE, "resource")
+    if not row or resource is None:
         return
     if row.resource_pattern is None:
-        yield forbidden(path, f"type {row.name} has no devices to ask for", "leave it out")
-    elif not re.fullmatch(row.resource_pattern, asked.resource):
-        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", asked.resource)]
-        hint = f"type: {others[0]} has it" if others else f"{row.resource_name}, or another name of the same plugin"
-        yield invalid(path, f"{quote(asked.resource)} is not a resource of type {row.name}", hint)
+        yield forbidden(path, f"type {row.name} has no devices to request", "leave it out")
+    elif not re.fullmatch(row.resource_pattern, resource):
+        others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", resource)]
+        hint = f"write type: {others[0]}" if others else f"use {row.resource_name}, or another name of its plugin"
+        yield invalid(path, f"{quote(resource)} is not a resource of type {row.name}", hint)
 
 
 def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a product that cannot be the value of a node's label."""
-    row, asked = _row(job), job.spec.accelerator
-    for index, product in enumerate(asked.product):
+    row, accelerator = _row(job), job.spec.accelerator
+    for index, product in enumerate(accelerator.product):
         if not re.fullmatch(LABEL_VALUE, product):
             yield invalid((*HERE, "product", index), f"{quote(product)}: {LABEL_RULE}", _product_hint(row))
 
 
 def _product_hint(row: Row | None) -> str:
     label = row.product_label if row else None
-    return f"kubectl get nodes -L {label} shows the values" if label else ""
+    return f"run `kubectl get nodes -L {label}` to see the values" if label else ""
 
 
 def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -177,10 +180,10 @@ def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
     `docker` gives each node its own part of the machine's devices, so the file cannot choose them.
     """
-    asked = job.spec.accelerator
-    if platform.exposes and job.spec.nodes > 1 and asked.devices != tuple(range(asked.count)):
-        message = "with several nodes on one machine, node k uses the k-th part of its devices"
-        yield forbidden((*HERE, "devices"), message, "count alone, or nodes: 1")
+    accelerator = job.spec.accelerator
+    if platform.exposes and job.spec.nodes > 1 and accelerator.devices != tuple(range(accelerator.count)):
+        message = "devices cannot be chosen for several nodes on one machine: each node gets its own part of them"
+        yield forbidden((*HERE, "devices"), message, "write only count, or nodes: 1")
 
 
 RULES: tuple[Rule, ...] = (

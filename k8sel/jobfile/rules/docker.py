@@ -40,7 +40,7 @@ def exposure_is_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]
     """Refuses chosen devices where the table has no way to expose them in a container."""
     row = ROWS.get(job.spec.accelerator.type)
     if row and row.is_device and job.spec.accelerator.devices and not row.in_docker:
-        message = f"the table does not say how Docker exposes chosen devices of type {row.name}"
+        message = f"k8sel does not know how Docker exposes chosen devices of type {row.name}"
         yield forbidden(("spec", "accelerator", "type"), message, "use `k8sel run`, or a cluster")
 
 
@@ -49,10 +49,10 @@ def volumes_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses volumes that a cluster provides: Docker mounts only folders of this machine."""
     for index, volume in enumerate(job.spec.volumes):
         for source in (key for key in volume if key not in ("name", "hostPath")):
-            message = f"only a cluster has {bare(source)}, and Docker has none"
+            message = f"Docker cannot mount {bare(source)}, only a cluster can"
             yield forbidden(("spec", "volumes", index, source), message, "hostPath: {path: /data}")
         if isinstance(volume.get("hostPath"), dict) and not isinstance(volume["hostPath"].get("path"), str):
-            yield forbidden(("spec", "volumes", index, "hostPath"), "it needs a path", "hostPath: {path: /data}")
+            yield forbidden(("spec", "volumes", index, "hostPath"), "hostPath needs a path", "hostPath: {path: /data}")
 
 
 @_only_docker
@@ -60,7 +60,7 @@ def values_are_here(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that take their value from a cluster."""
     for index, variable in enumerate(job.spec.env):
         if variable.value_from:
-            message = f"{variable.name} takes its value from a cluster (valueFrom), and Docker has none"
+            message = f"{variable.name} takes its value from a cluster (valueFrom), and Docker has no cluster"
             yield forbidden(("spec", "env", index, "valueFrom"), message, "write a value")
 
 
@@ -88,15 +88,15 @@ def ignored_fields(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of fields that Docker ignores."""
     for path, value in _clusters_own(job):
         if value:
-            message = "Docker has no such setting, and ignores it"
+            message = "Docker ignores this field"
             yield warning(("spec", *path), message, "keep it for a cluster, or leave it out")
 
 
 def _clusters_own(job: CompleteJob) -> Iterator[tuple[FieldPath, object]]:
     """Yields the paths below spec that only a cluster reads, each with a value that is true where the file sets it."""
-    spec, asked = job.spec, job.spec.accelerator
-    yield ("accelerator", "allocation"), asked.allocation == "host"
-    yield ("accelerator", "resource"), asked.resource
+    spec, accelerator = job.spec, job.spec.accelerator
+    yield ("accelerator", "allocation"), accelerator.allocation == "host"
+    yield ("accelerator", "resource"), accelerator.resource
     yield from ((path, value) for path, value in _values(spec) if ("spec", *path) in IGNORED)
     for (name, given), known in zip(_contexts(job), (SECURITY, CONTAINER_SECURITY), strict=True):
         yield from _others((name,), given, known)

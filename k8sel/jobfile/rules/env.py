@@ -26,30 +26,30 @@ _REFERENCE = r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)"
 # Prefixes of names that an operator writes after the file's own variables (a whole name ends in "=").
 LATE = ("PET_", "MASTER_", "WORLD_SIZE=", "RANK=", "K_MPI_")
 
-_OPERATOR = "the operator writes it after the file's own, and the last one counts"
-_LAUNCHER = "the launcher gives each process its own"
-_MPI = "the operator writes it, and mpirun's command line says the rest"
-OF_ROW = ("k8sel writes it from what the container really holds", "accelerator.devices says which are used")
+_OPERATOR = "the operator sets it after the file's own variables, and the last value counts"
+_LAUNCHER = "the launcher sets it in each process"
+_MPI = "the operator or mpirun's command line sets it"
+OF_ROW = ("k8sel or the device plugin sets it", "use accelerator.devices")
 # Prefix of a name (a whole name ends in "=") -> why the file may not set it, and what sets it instead.
 OWNED: dict[str, tuple[str, str]] = {
-    "K8SEL_": ("k8sel's entrypoint uses it", "entrypoint and accelerator say what it says"),
-    "PET_": (_OPERATOR, "nodes, processesPerNode and policy.maxRestarts say it"),
+    "K8SEL_": ("k8sel's entrypoint uses it", "use the fields of entrypoint and accelerator"),
+    "PET_": (_OPERATOR, "use nodes, processesPerNode and policy.maxRestarts"),
     "MASTER_ADDR=": (_OPERATOR, "leave it out"),
     "MASTER_PORT=": (_OPERATOR, "leave it out"),
-    "WORLD_SIZE=": (_LAUNCHER, "nodes and processesPerNode say it"),
+    "WORLD_SIZE=": (_LAUNCHER, "use nodes and processesPerNode"),
     "RANK=": (_LAUNCHER, "leave it out"),
     "LOCAL_RANK=": (_LAUNCHER, "leave it out"),
-    "LOCAL_WORLD_SIZE=": (_LAUNCHER, "processesPerNode says it"),
+    "LOCAL_WORLD_SIZE=": (_LAUNCHER, "use processesPerNode"),
     "GROUP_RANK=": (_LAUNCHER, "leave it out"),
-    "OMP_NUM_THREADS=": ("k8sel counts the CPUs where the process runs", "cpu.threadsPerProcess"),
+    "OMP_NUM_THREADS=": ("k8sel sets it from the CPUs of the process", "use cpu.threadsPerProcess"),
     "OMPI_MCA_orte_": (_MPI, "leave it out"),
     "OMPI_MCA_plm_": (_MPI, "leave it out"),
     "PRTE_MCA_prte_default_hostfile=": (_MPI, "leave it out"),
-    "PRTE_MCA_prte_set_default_slots=": (_MPI, "processesPerNode says it"),
+    "PRTE_MCA_prte_set_default_slots=": (_MPI, "use processesPerNode"),
     "PRTE_MCA_plm_": (_MPI, "leave it out"),
     "I_MPI_HYDRA_HOST_FILE=": (_MPI, "leave it out"),
     "I_MPI_HYDRA_BOOTSTRAP": (_MPI, "leave it out"),
-    "I_MPI_PERHOST=": (_MPI, "processesPerNode says it"),
+    "I_MPI_PERHOST=": (_MPI, "use processesPerNode"),
     "HYDRA_HOST_FILE=": (_MPI, "leave it out"),
     "HYDRA_LAUNCH": (_MPI, "leave it out"),
     "K_MPI_JOB_ROLE=": (_MPI, "leave it out"),
@@ -70,7 +70,7 @@ def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         why = owner(entry.name)
         if why:
             yield forbidden(
-                ("spec", "env", index, "name"), f"{bare(entry.name)} is not for the job file: {why[0]}", why[1]
+                ("spec", "env", index, "name"), f"the job file may not set {bare(entry.name)}: {why[0]}", why[1]
             )
 
 
@@ -80,8 +80,8 @@ def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     given = oneccl.given(job.spec) if backends.uses_oneccl(job.spec.backend) else {}
     for index, entry in enumerate(job.spec.env):
         if entry.name in given:
-            message = f"{entry.name} is not for the job file: k8sel writes it for backend {job.spec.backend}"
-            yield forbidden(("spec", "env", index, "name"), message, f"ccl.{fields[entry.name]} says it")
+            message = f"ccl.{fields[entry.name]} already sets {entry.name}"
+            yield forbidden(("spec", "env", index, "name"), message, f"leave it out, and use ccl.{fields[entry.name]}")
 
 
 def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -94,8 +94,8 @@ def names_of_binding(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     )
     for index, entry in enumerate(spec.env):
         if entry.name in written:
-            message = f"{entry.name} is not for the job file: k8sel writes it for mpi.binding {spec.mpi.binding}"
-            yield forbidden(("spec", "env", index, "name"), message, "mpi.binding says it")
+            message = f"mpi.binding {spec.mpi.binding} already sets {entry.name}"
+            yield forbidden(("spec", "env", index, "name"), message, "leave it out, and use mpi.binding")
 
 
 def bound_by(mpi: Mpi, binding: str) -> list[str]:
@@ -108,7 +108,7 @@ def each_name_once(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for index, entry in enumerate(job.spec.env):
         if first.setdefault(entry.name, index) != index:
-            message = f"{bare(entry.name)} is env[{first[entry.name]}] already"
+            message = f"{bare(entry.name)} is already in env[{first[entry.name]}]"
             yield duplicate(("spec", "env", index, "name"), message, "keep one of the two")
 
 
@@ -120,8 +120,8 @@ def names_for_a_shell(job: CompleteJob, platform: Platform) -> Iterator[Problem]
     through_a_shell = job.spec.entrypoint.mode == "configMap" or LAUNCHERS[job.spec.launcher].uses_mpi
     for index, entry in enumerate(job.spec.env if through_a_shell and platform.in_container else ()):
         if not re.fullmatch(NAME, entry.name):
-            message = f"{bare(entry.name)} does not get through /bin/sh to the program"
-            yield invalid(("spec", "env", index, "name"), message, "only letters, digits and '_', no digit first")
+            message = f"{bare(entry.name)} is not a name that /bin/sh passes on to the program"
+            yield invalid(("spec", "env", index, "name"), message, "use letters, digits and '_', but no digit first")
 
 
 def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -133,7 +133,7 @@ def one_value(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             yield forbidden(("spec", "env", index, "valueFrom"), message, "keep one of the two")
         elif not any(given):
             message = f"{bare(entry.name)} has neither a value nor a valueFrom"
-            yield required(("spec", "env", index, "value"), message, 'value: "" is an empty one')
+            yield required(("spec", "env", index, "value"), message, 'write value: "" for an empty value')
 
 
 def one_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -143,7 +143,7 @@ def one_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             continue
         path = ("spec", "env", index, "valueFrom")
         if len(entry.value_from) != 1 or not entry.value_from.keys() <= set(SOURCES):
-            yield invalid(path, "it has to be exactly one source", f"one of {', '.join(SOURCES)}")
+            yield invalid(path, "valueFrom needs exactly one source", f"use one of {', '.join(SOURCES)}")
 
 
 def references_are_known(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -151,7 +151,7 @@ def references_are_known(job: CompleteJob, platform: Platform) -> Iterator[Probl
     for index, entry in enumerate(job.spec.env):
         for name in _references(entry):
             if f"{name}=".startswith(LATE):
-                message = f"$({name}) stays as it is: the operator writes {name} after the file's own variables"
+                message = f"$({name}) is not replaced: the operator sets {name} after the file's own variables"
                 hint = "read it in the program, or in a shell command as $" + name
                 yield invalid(("spec", "env", index, "value"), message, hint)
 
@@ -165,14 +165,14 @@ def no_zero_byte(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a zero byte in a value: the kernel ends the variable there."""
     for index, entry in enumerate(job.spec.env):
         if entry.value is not UNSET and "\0" in entry.value:
-            yield invalid(("spec", "env", index, "value"), "a variable cannot hold a zero byte")
+            yield invalid(("spec", "env", index, "value"), "a variable cannot contain a zero byte")
 
 
 def overwritten_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of a PYTHONUNBUFFERED that is not 1 where the operator appends PYTHONUNBUFFERED=1."""
     for index, entry in enumerate(job.spec.env):
         if entry.name == "PYTHONUNBUFFERED" and JOB_KINDS[job.spec.target].unbuffers and entry.value != "1":
-            message = "the operator sets PYTHONUNBUFFERED=1 in any case"
+            message = "the operator always sets PYTHONUNBUFFERED=1"
             yield warning(("spec", "env", index, "value"), message, "leave it out")
 
 

@@ -30,22 +30,22 @@ def image_is_given(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a missing image where the job runs in containers, and white space in an image's name."""
     image = job.spec.image
     if image is None and platform.in_container:
-        yield required(("spec", "image"), "a container needs an image", "the image that has the training program")
+        yield required(("spec", "image"), "a container needs an image", "name the image that has the training program")
     elif image is not None and re.search(r"[\s\0]", image):
-        yield invalid(("spec", "image"), f"{quote(image)} has white space in it", "write the image's name only")
+        yield invalid(("spec", "image"), f"{quote(image)} contains white space", "write the image's name only")
 
 
 def command_is_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a command that is not a list of words with the program first."""
     command = job.spec.command
     if not command[0].strip():
-        yield invalid((*COMMAND, 0), "the program's name is empty", "for example [python, train.py]")
+        yield invalid((*COMMAND, 0), "the program's name is empty", "write a command, for example [python, train.py]")
     elif len(command) == 1 and re.search(r"\s", command[0].strip()):
-        message = "this is one word with spaces in it, and would be looked for as a program of that name"
+        message = "one word with spaces is the name of one program, not a command line"
         yield invalid((*COMMAND, 0), message, f"command: {as_list(command[0])}")
     for index, word in enumerate(command):
         if "\0" in word:
-            yield invalid((*COMMAND, index), "a program's argument cannot hold a zero byte")
+            yield invalid((*COMMAND, index), "a program's argument cannot contain a zero byte")
 
 
 def no_launcher_inside(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -53,8 +53,8 @@ def no_launcher_inside(job: CompleteJob, platform: Platform) -> Iterator[Problem
     found = _starter(job.spec.command)
     if found:
         index, name = found
-        message = f"the launcher is put around the command, and {name} is in it already"
-        hint = "write what runs on one device, for example [python, train.py]; spec.launcher says the rest"
+        message = f"the command already has the launcher {name}, and k8sel adds the launcher itself"
+        hint = "write the command of one process, for example [python, train.py], and set spec.launcher"
         yield forbidden((*COMMAND, index), message, hint)
 
 
@@ -77,14 +77,14 @@ def no_launcher_options(job: CompleteJob, platform: Platform) -> Iterator[Proble
     for index, word in enumerate(job.spec.command):
         if _OPTION.fullmatch(word):
             message = f"{word.partition('=')[0]} goes to the program, not to the launcher"
-            yield warning((*COMMAND, index), message, "nodes and processesPerNode say it to the launcher")
+            yield warning((*COMMAND, index), message, "use nodes and processesPerNode for the launcher")
 
 
 def ssh_settings(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a path that ssh's options cannot hold: they are words of one line."""
     path = job.spec.mpi.ssh_auth_mount_path
     if path and re.search(ENDS_AN_OPTION, path):
-        message = f"{quote(path)} has a character that ends an option of ssh"
+        message = f"{quote(path)} has a character that an ssh option cannot contain"
         yield invalid(("spec", "mpi", "sshAuthMountPath"), message, "use letters, digits, '/', '.', '-' and '_'")
 
 
@@ -94,8 +94,8 @@ def processes_have_cpus(job: CompleteJob, platform: Platform) -> Iterator[Proble
     processes, cpus = job.spec.processes_per_node, amount(job.spec.resources.get("cpu", 0)) or 0
     if threads and (threads + workers) * processes > cpus > 0:
         each = f"({threads} threads + {workers} of oneCCL)" if workers else f"{threads} threads"
-        message = f"{processes} x {each}, and a node's container has {job.spec.resources['cpu']} CPUs"
-        yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out: it is then counted where it runs")
+        message = f"{processes} x {each}, but a node's container has only {job.spec.resources['cpu']} CPUs"
+        yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out, and k8sel counts the CPUs itself")
 
 
 RULES: tuple[Rule, ...] = (

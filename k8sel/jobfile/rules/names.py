@@ -16,13 +16,13 @@ from k8sel.wording import forbidden, invalid, quote, warning
 
 # Prefix of a key that the file may not set -> what sets it.
 OWNED = {
-    "k8sel.dev/": "k8sel writes it",
-    "app.kubernetes.io/managed-by": "k8sel writes it",
-    "training.kubeflow.org/": "the operator writes it",
-    "kueue.x-k8s.io/queue-name": "scheduling.queue writes it",
-    "scheduling.x-k8s.io/pod-group": "scheduling.gang has it written",
-    "scheduling.k8s.io/group-name": "scheduling.gang has it written",
-    "volcano.sh/task-spec": "scheduling.gang has it written",
+    "k8sel.dev/": "k8sel sets it",
+    "app.kubernetes.io/managed-by": "k8sel sets it",
+    "training.kubeflow.org/": "the operator sets it",
+    "kueue.x-k8s.io/queue-name": "scheduling.queue sets it",
+    "scheduling.x-k8s.io/pod-group": "scheduling.gang sets it",
+    "scheduling.k8s.io/group-name": "scheduling.gang sets it",
+    "volcano.sh/task-spec": "scheduling.gang sets it",
 }
 
 
@@ -31,8 +31,8 @@ def pod_names_fit(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     name = job.metadata.name
     pod = JOB_KINDS[job.spec.target].longest(name, job.spec.nodes)
     if len(pod) > LONGEST:
-        message = f"the pod's name {pod} would have {len(pod)} characters, and {LONGEST} are allowed"
-        yield invalid(("metadata", "name"), message, f"at most {LONGEST - len(pod) + len(name)} characters")
+        message = f"the pod name {pod} has {len(pod)} characters, but at most {LONGEST} are allowed"
+        yield invalid(("metadata", "name"), message, f"use at most {LONGEST - len(pod) + len(name)} characters")
 
 
 def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -47,8 +47,8 @@ def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[
     if not platform.over_ssh or longest_prefix is None or len(host) > LONGEST:
         return
     if len(prefix) > longest_prefix:
-        message = f"mpirun of some versions of {mpi} aborts at a host name with {len(prefix)} characters and no digit"
-        hint = f"at most {longest_prefix - len(prefix) + len(name)} characters, or a digit early in it"
+        message = f"some versions of {mpi} abort if a host name has {len(prefix)} characters before its first digit"
+        hint = f"use at most {longest_prefix - len(prefix) + len(name)} characters, or put a digit early in the name"
         yield warning(("metadata", "name"), message, hint)
 
 
@@ -61,7 +61,7 @@ def no_line_break(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     texts |= {("spec", "env", index, "name"): entry.name for index, entry in enumerate(job.spec.env)}
     for path, text in texts.items():
         if text and text.endswith("\n"):
-            yield invalid(path, "there is a line break at its end", "write it in one line, without |")
+            yield invalid(path, "the text ends with a line break", "write it on one line, without |")
 
 
 def label_keys(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -83,10 +83,13 @@ def _keys(path: FieldPath, entries: Mapping[str, str]) -> Iterator[Problem]:
 def _key(path: FieldPath, key: str) -> Iterator[Problem]:
     prefix, slash, name = key.rpartition("/")
     if not re.fullmatch(LABEL_NAME, name):
-        message = "a key's name has at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last"
-        yield invalid(path, message, "for example team, or example.org/team")
+        message = (
+            "a key's name has at most 63 letters, digits, '-', '_', '.', and starts and ends with a letter or digit"
+        )
+        yield invalid(path, message, "write for example team or example.org/team")
     elif slash and not re.fullmatch(SUBDOMAIN, prefix):
-        yield invalid(path, f"{quote(prefix)} before the slash: {SUBDOMAIN_RULE}", "for example example.org/team")
+        message = f"{quote(prefix)} before the slash is not allowed: {SUBDOMAIN_RULE}"
+        yield invalid(path, message, "write for example example.org/team")
 
 
 def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -121,7 +124,7 @@ def pull_secrets(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     for index, entry in enumerate(job.spec.image_pull_secrets):
         for key in entry.keys() - {"name"}:
             path: FieldPath = ("spec", "imagePullSecrets", index, key)
-            yield Problem(kind=Kind.UNKNOWN, path=path, message="there is no such field here", hint="allowed: name")
+            yield Problem(kind=Kind.UNKNOWN, path=path, message="no such field here", hint="use name")
 
 
 RULES: tuple[Rule, ...] = (

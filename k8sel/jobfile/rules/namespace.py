@@ -53,7 +53,11 @@ RESTRICTED_VOLUMES = frozenset(
 )
 
 
-def _said(job: CompleteJob, key: str) -> Iterator[tuple[Any, FieldPath]]:
+def _refused(path: FieldPath, what: str, hint: str = "leave it out") -> Problem:
+    return forbidden(path, f"the namespace's Pod Security level does not allow {what}", hint)
+
+
+def _values(job: CompleteJob, key: str) -> Iterator[tuple[Any, FieldPath]]:
     """Yields the file's values of ``key`` for the pod and for the container: a level judges both."""
     for field, given in (
         ("podSecurityContext", job.spec.pod_security_context),
@@ -65,20 +69,20 @@ def _said(job: CompleteJob, key: str) -> Iterator[tuple[Any, FieldPath]]:
 
 def _no_host_network(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.host_network:
-        yield forbidden(("spec", "hostNetwork"), "the namespace's level allows no host network", "leave it out")
+        yield _refused(("spec", "hostNetwork"), "the host network")
 
 
 def _no_host_path(job: CompleteJob) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         if "hostPath" in volume:
             path: FieldPath = ("spec", "volumes", index, "hostPath")
-            yield forbidden(path, "the namespace's level allows no host path", "a persistentVolumeClaim")
+            yield _refused(path, "a host path", "use a persistentVolumeClaim")
 
 
 def _not_privileged(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.security_context.get("privileged") is True:
         path = ("spec", "securityContext", "privileged")
-        yield forbidden(path, "the namespace's level allows no privileged container", "leave it out")
+        yield _refused(path, "a privileged container")
 
 
 def _named(job: CompleteJob, part: str) -> list[str] | None:
@@ -92,7 +96,7 @@ def _capabilities(job: CompleteJob, allowed: frozenset[str]) -> Iterator[Problem
     for index, name in enumerate(_named(job, "add") or ()):
         if name not in allowed:
             path: FieldPath = ("spec", "securityContext", "capabilities", "add", index)
-            yield forbidden(path, f"the namespace's level does not allow {bare(name)}", "leave it out")
+            yield _refused(path, f"capability {bare(name)}")
 
 
 def _baseline_capabilities(job: CompleteJob) -> Iterator[Problem]:
@@ -104,46 +108,43 @@ def _restricted_capabilities(job: CompleteJob) -> Iterator[Problem]:
 
 
 def _not_root(job: CompleteJob) -> Iterator[Problem]:
-    root = [path for user, path in _said(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
-    maybe = [path for refused, path in _said(job, "runAsNonRoot") if refused is False]
+    root = [path for user, path in _values(job, "runAsUser") if user == 0 and not isinstance(user, bool)]
+    maybe = [path for refused, path in _values(job, "runAsNonRoot") if refused is False]
     for path in (*root, *maybe):
-        yield forbidden(path, "the namespace's level allows no root", "runAsNonRoot: true, and runAsUser: 1000, say")
+        yield _refused(path, "root", "write runAsNonRoot: true, and for example runAsUser: 1000")
     if not (root or maybe) and is_root(job.spec):
-        hint = "podSecurityContext: {runAsUser: 1000}, or runAsNonRoot: true where the image has a user"
-        message = "the namespace's level allows no root, and the file names no user"
-        yield forbidden(("spec", "podSecurityContext"), message, hint)
+        hint = "write podSecurityContext: {runAsUser: 1000}, or runAsNonRoot: true if the image has a user"
+        yield _refused(("spec", "podSecurityContext"), "root, and the file sets no user", hint)
 
 
 def _no_escalation(job: CompleteJob) -> Iterator[Problem]:
     if job.spec.security_context.get("allowPrivilegeEscalation") is True:
-        path = ("spec", "securityContext", "allowPrivilegeEscalation")
-        yield forbidden(path, "the namespace's level does not allow it", "leave it out")
+        yield _refused(("spec", "securityContext", "allowPrivilegeEscalation"), "privilege escalation")
 
 
 def _drops_all(job: CompleteJob) -> Iterator[Problem]:
     dropped = _named(job, "drop")
     if dropped is not None and "ALL" not in dropped:
         path = ("spec", "securityContext", "capabilities", "drop")
-        yield forbidden(path, "the namespace's level wants every capability dropped", "drop: [ALL], or leave it out")
+        message = "the namespace's Pod Security level requires that every capability is dropped"
+        yield forbidden(path, message, "write drop: [ALL], or leave it out")
 
 
 def _confined(job: CompleteJob) -> Iterator[Problem]:
     for key, called in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
-        for profile, path in _said(job, key):
+        for profile, path in _values(job, key):
             kind = profile.get("type") if isinstance(profile, dict) else None
             if kind not in PROFILES:
-                yield forbidden(
-                    path, f"the namespace's level does not allow {called} {bare(str(kind))}", "leave it out"
-                )
+                yield _refused(path, f"{called} profile {bare(str(kind))}")
 
 
 def _no_selinux_user(job: CompleteJob) -> Iterator[Problem]:
-    for options, path in _said(job, "seLinuxOptions"):
+    for options, path in _values(job, "seLinuxOptions"):
         if isinstance(options, dict):
             foreign = [key for key in ("user", "role") if options.get(key)]
             foreign += ["type"] if options.get("type", "") not in SELINUX_TYPES else []
             for key in foreign:
-                yield forbidden((*path, key), "the namespace's level does not allow it", "leave it out")
+                yield _refused((*path, key), f"this SELinux {key}")
 
 
 def _safe_sysctls(job: CompleteJob) -> Iterator[Problem]:
@@ -152,16 +153,14 @@ def _safe_sysctls(job: CompleteJob) -> Iterator[Problem]:
         name = entry.get("name") if isinstance(entry, dict) else None
         if name not in SYSCTLS:
             path = ("spec", "podSecurityContext", "sysctls", index)
-            yield forbidden(path, f"the namespace's level does not allow {bare(str(name))}", "leave it out")
+            yield _refused(path, f"sysctl {bare(str(name))}")
 
 
 def _volume_kinds(job: CompleteJob) -> Iterator[Problem]:
     for index, volume in enumerate(job.spec.volumes):
         for kind in volume.keys() - RESTRICTED_VOLUMES - {"name", "hostPath"}:
             path: FieldPath = ("spec", "volumes", index, kind)
-            yield forbidden(
-                path, f"the namespace's level does not allow volumes {bare(kind)}", "a persistentVolumeClaim"
-            )
+            yield _refused(path, f"volumes of kind {bare(kind)}", "use a persistentVolumeClaim")
 
 
 def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
@@ -171,9 +170,11 @@ def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
     """
     nodes = job.spec.nodes
     if JOB_KINDS[job.spec.target].adds_init_container and nodes > 1:
-        message = "training-operator puts an init container without securityContext into every pod but the first"
-        hint = "nodes: 1, launcher mpirun, or an operator whose initContainer.yaml has one that the level allows"
-        yield forbidden(("spec", "nodes"), message, hint)
+        hint = (
+            "write nodes: 1 or launcher: mpirun, or give the operator's initContainer.yaml an allowed securityContext"
+        )
+        what = "the init container that training-operator adds to every pod but the first"
+        yield _refused(("spec", "nodes"), what, hint)
 
 
 BASELINE: tuple[Check, ...] = (

@@ -15,9 +15,10 @@ from k8sel.jobfile.quantity import amount, is_whole, text
 from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
 from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
 
-QUANTITY_RULE = "a number, or one with a unit such as 500m, 16Gi, 2G"
+QUANTITY_RULE = "write a number, or a number with a unit such as 500m, 16Gi or 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+DNS_LABEL_RULE = "use at most 63 lower-case letters, digits and '-'; start and end with a letter or digit"
 
 
 def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -28,11 +29,11 @@ def volumes_are_named(job: CompleteJob, platform: Platform) -> Iterator[Problem]
         if not isinstance(name, str):
             yield required(path, "a volume needs a name")
         elif name.startswith("k8sel"):
-            yield forbidden(path, "names that begin with k8sel are of k8sel's own volumes", "another name")
+            yield forbidden(path, "names that begin with k8sel are reserved", "choose another name")
         elif not re.fullmatch(DNS_LABEL, name):
-            yield invalid(path, f"{quote(name)}: at most 63 lower-case letters, digits and '-', no '-' first or last")
+            yield invalid(path, f"{quote(name)} is not allowed: {DNS_LABEL_RULE}")
         elif seen.setdefault(name, index) != index:
-            yield duplicate(path, f"{name} is volumes[{seen[name]}] already", "another name")
+            yield duplicate(path, f"{name} is already in volumes[{seen[name]}]", "choose another name")
 
 
 def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -41,11 +42,12 @@ def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Prob
         sources = sorted(key for key in volume if key != "name")
         if len(sources) != 1:
             found = " and ".join(map(bare, sources)) or "none"
-            message = f"a volume has exactly one source, and here is {found}"
-            yield invalid(("spec", "volumes", index), message, "for example persistentVolumeClaim: {claimName: data}")
+            message = f"exactly one volume source expected, {found} found"
+            yield invalid(("spec", "volumes", index), message, "write persistentVolumeClaim: {claimName: data}")
         elif not isinstance(volume[sources[0]], dict):
             path = ("spec", "volumes", index, sources[0])
-            yield invalid(path, "expected a mapping (key: value)", f"{bare(sources[0])}: {{}} where it has no settings")
+            hint = f"write {bare(sources[0])}: {{}} if it has no settings"
+            yield invalid(path, "expected a mapping (key: value)", hint)
 
 
 def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -54,10 +56,11 @@ def mounts_have_a_volume(job: CompleteJob, platform: Platform) -> Iterator[Probl
     for index, mount in enumerate(job.spec.volume_mounts):
         name, path = mount.get("name"), ("spec", "volumeMounts", index, "name")
         if not isinstance(name, str):
-            yield required(path, "a mount names its volume", f"one of {', '.join(map(bare, names))}" if names else "")
+            hint = f"use one of {', '.join(map(bare, names))}" if names else ""
+            yield required(path, "a mount needs the name of a volume", hint)
         elif name not in names:
             only = f", only {', '.join(map(bare, names))}" if names else ""
-            yield invalid(path, f"there is no volume {quote(name)}{only}", "volumes has to have it")
+            yield invalid(path, f"there is no volume {quote(name)}{only}", "add it to volumes")
 
 
 def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -66,21 +69,22 @@ def mounts_have_a_place(job: CompleteJob, platform: Platform) -> Iterator[Proble
     for index, mount in enumerate(job.spec.volume_mounts):
         where, path = mount.get("mountPath"), ("spec", "volumeMounts", index, "mountPath")
         if not isinstance(where, str) or not where:
-            yield required(path, "a mount needs a mountPath", "mountPath: /data, say")
+            yield required(path, "a mount needs a mountPath", "write mountPath: /data")
             continue
         place = where.rstrip("/") or "/"
         if not where.startswith("/") or ":" in where:
-            yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "mountPath: /data, say")
+            yield invalid(path, f"{quote(where)} is not an absolute path without a colon", "write mountPath: /data")
         else:
             yield from _reserved(job, path, place)
             if seen.setdefault(place, index) != index:
-                yield duplicate(path, f"{quote(place)} is volumeMounts[{seen[place]}] already", "another mountPath")
+                message = f"{quote(place)} is already in volumeMounts[{seen[place]}]"
+                yield duplicate(path, message, "choose another mountPath")
 
 
 def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem]:
     """Refuses paths where k8sel or an operator mounts something."""
     mpi = LAUNCHERS[job.spec.launcher].uses_mpi
-    taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "it would hide the whole image"}
+    taken = {"/k8sel": "k8sel's entrypoint is mounted there", "/": "a volume at / would hide the whole image"}
     if job.spec.shared_memory is not None:
         taken["/dev/shm"] = "sharedMemory is mounted there"
     if mpi:
@@ -88,7 +92,7 @@ def _reserved(job: CompleteJob, path: FieldPath, place: str) -> Iterator[Problem
         taken[job.spec.mpi.ssh_auth_mount_path.rstrip("/")] = "the operator mounts the ssh keys there"
     for other, reason in taken.items():
         if place == other or (other != "/" and place.startswith(f"{other}/")):
-            yield forbidden(path, reason, "another mountPath")
+            yield forbidden(path, reason, "choose another mountPath")
 
 
 def resource_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -102,12 +106,12 @@ def resource_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             yield not_supported(path, name, (*NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
         elif not re.fullmatch(SUBDOMAIN, domain) or not re.fullmatch(LABEL_NAME, rest):
             yield invalid(
-                path, f"{quote(name)} is not a resource's name", "for example rdma/hca, vendor.example/device"
+                path, f"{quote(name)} is not a resource name", "write for example rdma/hca or vendor.example/device"
             )
 
 
 def _resource_hint(name: str) -> str:
-    return "accelerator.count asks for devices" if name.lower() in ("gpu", "gpus", *ROWS) else ""
+    return "use accelerator.count to request devices" if name.lower() in ("gpu", "gpus", *ROWS) else ""
 
 
 def devices_are_the_accelerators(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -116,8 +120,8 @@ def devices_are_the_accelerators(job: CompleteJob, platform: Platform) -> Iterat
     own = job.spec.accelerator.resource
     for name in job.spec.resources:
         if name == own or (name not in NATIVE and any(re.fullmatch(pattern, name) for pattern in patterns)):
-            message = "devices are asked for by accelerator"
-            yield forbidden(("spec", "resources", name), message, "accelerator.count, and accelerator.resource")
+            message = "devices are requested by accelerator, not here"
+            yield forbidden(("spec", "resources", name), message, "use accelerator.count and accelerator.resource")
 
 
 def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -132,9 +136,10 @@ def quantities(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         if number is None:
             yield invalid(path, f"{quote(written)} is not a quantity: {QUANTITY_RULE}", _unit_hint(written))
         elif number <= 0:
-            yield invalid(path, f"{written} is not more than 0", "leave it out, or ask for some")
+            yield invalid(path, f"{written} is not above 0", "leave it out, or write an amount above 0")
         elif not is_whole(number) and "/" in str(path[-1]):
-            yield invalid(path, f"{written} of a plugin's resource: only whole ones are given", "a whole number")
+            message = f"{written} is not a whole number, and a device plugin gives only whole ones"
+            yield invalid(path, message, "write a whole number")
 
 
 def _unit_hint(written: str) -> str:
@@ -143,7 +148,7 @@ def _unit_hint(written: str) -> str:
     if not match:
         return ""
     letter = match[2] if match[2] == "k" and not match[3] else match[2].upper()
-    return f"{match[1]}{letter}{match[3]}"
+    return f"write {match[1]}{letter}{match[3]}"
 
 
 def somewhere_to_write(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
@@ -151,7 +156,7 @@ def somewhere_to_write(job: CompleteJob, platform: Platform) -> Iterator[Problem
     places = [str(mount.get("mountPath")).rstrip("/") for mount in job.spec.volume_mounts]
     if job.spec.security_context.get("readOnlyRootFilesystem") is True and "/tmp" not in places:
         path = ("spec", "securityContext", "readOnlyRootFilesystem")
-        yield warning(path, "the launcher writes to /tmp, which is read-only then", "a volume emptyDir at /tmp")
+        yield warning(path, "the launcher writes to /tmp, which would be read-only", "mount an emptyDir volume at /tmp")
 
 
 RULES: tuple[Rule, ...] = (

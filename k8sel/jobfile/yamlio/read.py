@@ -27,7 +27,7 @@ _Loader: Callable[[str], _Parser] = getattr(yaml, "CSafeLoader", yaml.SafeLoader
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = "[\ud800-\udfff]"
 _TAG_PREFIX = "tag:yaml.org,2002:"
-_STARTER = "`k8sel init` writes one to start from"
+_STARTER = "run `k8sel init` to create a job file"
 
 
 class _Node(Struct, eq=False):
@@ -92,7 +92,7 @@ def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
 def _decode(text: bytes, file: str, most: int) -> str:
     """Returns ``text`` as a string; refuses characters that YAML does not allow."""
     if len(text) > most:
-        raise error(file, (1, 1), f"the file has {len(text)} bytes, and at most {most} are read")
+        raise error(file, (1, 1), f"the file has {len(text)} bytes, but at most {most} are allowed")
     if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in text[:4]:
         raise error(file, (1, 1), "this is UTF-16, UTF-32 or a binary file", "save it as UTF-8 text")
     try:
@@ -187,13 +187,13 @@ class _Composer:
     def _count(self, place: tuple[int, int], more: int) -> None:
         self.nodes += more
         if self.nodes > self.most:
-            raise error(self.file, place, f"more than {self.most} values, aliases counted in full")
+            raise error(self.file, place, f"more than {self.most} values: each alias counts in full")
 
     def _alias(self, event: yaml.AliasEvent, place: tuple[int, int]) -> _Node:
         target = self.anchors.get(event.anchor or "")
         if target is None:
             message = f"the alias *{event.anchor} has no finished anchor &{event.anchor} before it"
-            raise error(self.file, place, message, "write the value out")
+            raise error(self.file, place, message, "write the value here")
         self._count(place, target.size - 1)
         return replace(target, line=place[0], column=place[1])
 
@@ -206,7 +206,7 @@ class _Composer:
             place,
             Kind.SYNTAX,
             path,
-            f"the tag {short if short.isprintable() else ascii(short)} is not read",
+            f"the tag {short if short.isprintable() else ascii(short)} is not supported",
             "leave it out",
         )
 
@@ -215,9 +215,7 @@ class _Composer:
         plain = event.implicit[0] and event.tag is None
         data: Scalar = resolve(text) if plain else text
         if isinstance(data, float) and not math.isfinite(data):
-            self._problem(
-                place, Kind.INVALID, path, f"{text} is not a number that JSON has", f'write "{text}" in quotes'
-            )
+            self._problem(place, Kind.INVALID, path, f"{text} is not a number in JSON", f'write "{text}" in quotes')
         if not text.isascii() and re.search(_SURROGATE, text):
             self._problem(
                 place, Kind.SYNTAX, path, "half of a surrogate pair is not a character", "write the character"
@@ -244,12 +242,12 @@ class _Composer:
         place = key.line, key.column
         if isinstance(event, yaml.ScalarEvent) and key.text == "<<":
             # A merge key that comes last wins in go-yaml v2, but not in later readers: its meaning is ambiguous.
-            self._problem(place, Kind.SYNTAX, path, "merge keys (<<) are not read", "write the keys out")
+            self._problem(place, Kind.SYNTAX, path, "merge keys (<<) are not supported", "copy the keys here")
         elif isinstance(key.data, dict | list):
-            self._problem(place, Kind.SYNTAX, path, f"a key is a string, and this one is a {json_type(key.data)}")
+            self._problem(place, Kind.SYNTAX, path, f"a key must be a string, and this one is a {json_type(key.data)}")
             return f"?{place}"
         elif not isinstance(key.data, str):
-            message = f"a key is a string, and {key.text or 'an empty one'} is read as {json_value(key.data)}"
+            message = f"a key must be a string, but YAML reads {key.text or 'an empty one'} as {json_value(key.data)}"
             self._problem(place, Kind.SYNTAX, path, message, f'write "{key.text}" in quotes' if key.text else "")
         return key.data if isinstance(key.data, str) else key.text
 

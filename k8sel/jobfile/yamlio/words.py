@@ -40,9 +40,9 @@ def json_value(data: Scalar) -> str:
 _HINTS = {
     "mapping values are not allowed in this context": 'a text with ": " in it needs quotes, and keys of one mapping '
     "start in the same column",
-    "did not find expected key": "keys of one mapping start in the same column, and each bracket closes once",
-    "did not find expected '-' indicator": "items of one list start in the same column",
-    "could not find expected ':'": "a key is followed by a colon and a space",
+    "did not find expected key": "start all keys of one mapping in the same column, and close each bracket once",
+    "did not find expected '-' indicator": "start all items of one list in the same column",
+    "could not find expected ':'": "write a colon and a space after a key",
 }
 
 

@@ -43,21 +43,21 @@ def names(row: Row, numbers: Sequence[int], nodes: Sequence[str], root: str = ""
     if "{n}" in kind:
         return {number: kind.format(n=number) for number in numbers}
     specs = list(_specs(kind, root)) if numbers else []
-    return {number: f"{kind}={_bringing(number, nodes, specs, row)}" for number in numbers}
+    return {number: f"{kind}={_exposing(number, nodes, specs, row)}" for number in numbers}
 
 
-def _bringing(number: int, nodes: Sequence[str], specs: Sequence[_Spec], row: Row) -> str:
+def _exposing(number: int, nodes: Sequence[str], specs: Sequence[_Spec], row: Row) -> str:
     if number >= len(nodes):
         raise ContainersError(
             f"k8sel: the job uses {row.name} device {number}, and this machine has {len(nodes)} (counted from 0). "
             f"Hint: use smaller numbers, or install {row.docker_needs}"
         )
     wanted, others = nodes[number], {*nodes} - {nodes[number]}
-    brought = {each.name: {node.path for node in each.container_edits.device_nodes} for each in _devices(specs)}
-    alone = [name for name, paths in brought.items() if wanted in paths and not paths & others]
+    nodes_of = {each.name: {node.path for node in each.container_edits.device_nodes} for each in _devices(specs)}
+    alone = [name for name, paths in nodes_of.items() if wanted in paths and not paths & others]
     if not alone:
         where = ", ".join(f"/{folder}" for folder in FOLDERS)
-        message = f"no CDI device in {where} brings {wanted} alone"
+        message = f"no CDI device in {where} exposes {wanted} alone"
         raise ContainersError(f"k8sel: {message}. Hint: this machine needs {row.docker_cdi_needs}")
     return alone[0]
 

@@ -41,7 +41,7 @@ ANSWER_SECONDS = 300  # for one request: a busy daemon may take a minute to star
 PATIENCE = 2  # this many Ctrl-C go to the program; the next one ends this process
 # A part of the daemon's answer -> the hint. {needs}: the table's requirements for a machine with these devices.
 CAUSES = (
-    ('could not select device driver "cdi"', "this daemon knows no CDI: use Docker 25 or newer, or leave --cdi out"),
+    ('could not select device driver "cdi"', "the daemon has no CDI: use Docker 25 or newer, or leave --cdi out"),
     ("CDI device injection failed", "the daemon finds no such CDI device: it needs {needs}"),
     ("could not select device driver", "the daemon cannot expose this kind of device: install {needs}"),
     ("unknown or invalid runtime name", "the daemon does not have the runtime for this device: install {needs}"),
@@ -50,7 +50,7 @@ CAUSES = (
     ("bind source path does not exist", "spec.volumes names a folder that is not on the daemon's machine"),
     ("is already in use by container", "another run of this job is going on or was killed: docker rm -f {name}"),
     ("range of CPUs is from", "spec.resources.cpu is more than the daemon's machine has"),
-    ("No such container", "somebody has removed the container meanwhile"),
+    ("No such container", "the container was removed in the meantime"),
     (
         "network with name",
         "another run of this job is going on or was killed: docker rm -f {names}, then docker network rm {network}",

@@ -14,7 +14,7 @@ Pull = Callable[..., Iterable[dict[str, Any]]]  # docker's own: (repository, tag
 def image(pull: Pull, name: str, policy: str | None, *, here: bool, quiet: bool) -> None:
     """Makes sure that image ``name`` is on this machine. ``policy`` as in Kubernetes; default: IfNotPresent."""
     if policy == "Never" and not here:
-        raise ContainersError(f"k8sel: image {name} is not here, and imagePullPolicy: Never forbids to pull it")
+        raise ContainersError(f"k8sel: image {name} is not on this machine, and imagePullPolicy: Never forbids a pull")
     if policy == "Never" or (here and policy != "Always"):
         return
     if not quiet:
