@@ -13,8 +13,9 @@ from k8sel.planning import env
 from k8sel.planning.launch import FOLDER
 from k8sel.planning.plan import Argv, Fragment, JobPlan
 
-ENTRYPOINT = "k8sel"  # volumes that k8sel adds
-SHARED_MEMORY = "k8sel-shm"
+# Mounts that k8sel adds.
+SHARED_MEMORY = {"name": "k8sel-shm", "mountPath": "/dev/shm"}
+ENTRYPOINT = {"name": "k8sel", "mountPath": FOLDER, "readOnly": True}
 
 Object = dict[str, Any]
 
@@ -99,16 +100,11 @@ def _volumes(plan: JobPlan, config_map: str | None) -> list[Object]:
     volumes: list[Object] = []
     if plan.shared_memory:
         memory = {"medium": "Memory", "sizeLimit": plan.shared_memory}
-        volumes.append({"name": SHARED_MEMORY, "emptyDir": memory})
+        volumes.append({"name": SHARED_MEMORY["name"], "emptyDir": memory})
     if config_map:
-        volumes.append({"name": ENTRYPOINT, "configMap": {"name": config_map}})
+        volumes.append({"name": ENTRYPOINT["name"], "configMap": {"name": config_map}})
     return volumes
 
 
 def _mounts(plan: JobPlan, config_map: str | None) -> list[Object]:
-    mounts: list[Object] = []
-    if plan.shared_memory:
-        mounts.append({"name": SHARED_MEMORY, "mountPath": "/dev/shm"})
-    if config_map:
-        mounts.append({"name": ENTRYPOINT, "mountPath": FOLDER, "readOnly": True})
-    return mounts
+    return [*([SHARED_MEMORY] if plan.shared_memory else []), *([ENTRYPOINT] if config_map else [])]

@@ -21,7 +21,7 @@ class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     uses_mpi: bool
     restarts: bool  # starts failed processes again
     starts_one: bool  # one process on each node
-    program: str | None  # starts a node's processes; None: the command starts alone
+    program: str | None  # a row of PROGRAMS; None: an MPI starts the command, or nothing does
     program_without_devices: str | None
     env_without_devices: dict[str, str]
     warning: tuple[str, str] | None  # message and hint: the effect of a program that is not the launcher's own
@@ -35,13 +35,57 @@ class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
         return tuple(row.kind for row in JOB_KINDS.values() if row.uses_mpi == self.uses_mpi)
 
 
+class Program(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The command line of a program that starts a node's processes, up to the command of one process.
+
+    Options in braces are replaced: {processes} of a node, {total}, {nodes}, and the group's {rank}, {address}, {port}.
+    """
+
+    words: tuple[str, ...]
+    several: tuple[str, ...] = ()  # added where the job has several processes
+    alone: tuple[str, ...] = ()  # added where no operator describes the group
+    options: tuple[str, ...]
+    restarts: str  # the option with the number of restarts, if there are any
+    no_python: str  # the option in front of a command that is no Python script
+    always_agent: bool  # torch's agent starts the processes; False: only several of them
+
+
+PROGRAMS: Mapping[str, Program] = MappingProxyType(
+    {
+        # A flag would override the operator's PET_ variables, so only the number of processes is one.
+        "torchrun": Program(
+            words=("torchrun",),
+            alone=("--standalone",),
+            options=("--nproc-per-node", "{processes}"),
+            restarts="--max-restarts",
+            no_python="--no-python",
+            always_agent=True,
+        ),
+        # accelerate reads a number that is missing from PET_ variables, from files of the image, or counts devices.
+        "accelerate": Program(
+            words=("accelerate", "launch"),
+            several=("--multi_gpu",),  # means any accelerator; refused for one process
+            options=(
+                *("--num_processes", "{total}", "--num_machines", "{nodes}", "--machine_rank", "{rank}"),
+                *("--main_process_ip", "{address}", "--main_process_port", "{port}"),
+                *("--rdzv_backend", "static", "--same_network"),
+                *("--gpu_ids", "all"),  # leaves the mask alone
+            ),
+            restarts="--max_restarts",
+            no_python="--no_python",
+            always_agent=False,
+        ),
+    }
+)
+
+
 class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """The options and variables of one MPI's mpirun."""
 
     program: str
     root_flags: tuple[str, ...]
     hostfile: tuple[str, ...]  # the option with the operator's file of the nodes' names
-    local: tuple[str, ...]  # the option that replaces it on one machine; {slots}
+    local: tuple[str, ...]  # the options that replace it on one machine, with {per_node} processes
     count: str
     export: str  # the flag that sends variables of mpirun's own environment to the ranks
     export_list: bool  # true: one word with commas; false: the flag once for each variable

@@ -30,20 +30,19 @@ SSHD = (
     ' exec /usr/sbin/sshd "$@"'
     f' -o "SetEnv=PATH=$PATH${{LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}} {ENVIRON}={KEPT}"'
 )
+# The nodes' command: it needs only /usr/sbin/sshd in the image, and no text of the job file becomes shell text.
 SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")
-# Options of the nodes' sshd; no text of the job file becomes shell text.
 SSHD_OPTIONS = (
-    "Port={port}",
-    "HostKey={path}/id_rsa",
-    "AuthorizedKeysFile={path}/authorized_keys",
-    "StrictModes=no",  # a Secret's files belong to root
-    "UsePAM=no",
-    "PidFile=none",
-    "PasswordAuthentication=no",
-    "PermitRootLogin=prohibit-password",
+    *("-o", "Port={port}", "-o", "HostKey={path}/id_rsa", "-o", "AuthorizedKeysFile={path}/authorized_keys"),
+    *("-o", "StrictModes=no"),  # a Secret's files belong to root
+    *("-o", "UsePAM=no", "-o", "PidFile=none"),
+    *("-o", "PasswordAuthentication=no", "-o", "PermitRootLogin=prohibit-password"),
 )
-# Options of ssh: the operator creates new keys for each job, so no host key is known in advance.
-SSH_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectionAttempts=10")
+# Options of ssh, as one word: the operator creates new keys for each job, so no host key is known in advance.
+SSH = (
+    "-p {port} -i {path}/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    " -o ConnectionAttempts=10"
+)
 # In mpi-operator's images, the sshd file has this capability: without it, a container cannot start sshd.
 CAPABILITIES = ("NET_BIND_SERVICE",)
 ROOT_CAPABILITIES = ("SETGID", "SETUID", "SYS_CHROOT")  # sshd isolates its code that runs before the login
@@ -87,28 +86,33 @@ def hostfile(spec: CompleteSpec) -> str:
 
 
 def _mpirun(spec: CompleteSpec, platform: Platform, per_node: int, binding: str, fixed_env: Mapping[str, str]) -> Argv:
-    mpi = MPIS[spec.mpi.implementation]
-    nodes = spec.nodes
+    row = MPIS[spec.mpi.implementation]
+    values = {
+        "total": spec.nodes * per_node,
+        "per_node": per_node,
+        "cores": (spec.cpu.threads_per_process or 1) + oneccl.workers(spec),  # of one process
+        "port": spec.mpi.ssh_port,
+        "path": spec.mpi.ssh_auth_mount_path,
+    }
     return (
-        *(_ssh_env(mpi, spec) if platform.over_ssh else ()),
-        mpi.program,
-        *mpi.root_flags,
-        *_hosts(mpi, platform, per_node),
-        *(mpi.count, str(nodes * per_node)),
-        *(word.format(per_node=per_node, cores=_cores(spec)) for word in mpi.binding[binding]),
-        *(_ssh_flag(mpi, spec) if platform.over_ssh else ()),
-        *_exports(mpi, spec, platform),
-        *(word.format(name=name, value=value) for name, value in fixed_env.items() for word in mpi.set),
+        *(word.format(**values) for word in words(row, platform, binding)),
+        *_exports(row, spec, platform),
+        *(word.format(name=name, value=value) for name, value in fixed_env.items() for word in row.set),
     )
 
 
-def _hosts(mpi: Mpi, platform: Platform, slots: int) -> Argv:
-    return tuple(word.format(slots=slots) for word in mpi.local) if not platform.over_ssh else mpi.hostfile
-
-
-def _cores(spec: CompleteSpec) -> int:
-    """Returns the number of one process's cores: for its own threads and for oneCCL's workers."""
-    return (spec.cpu.threads_per_process or 1) + oneccl.workers(spec)
+def words(row: Mpi, platform: Platform, binding: str) -> Argv:
+    """Returns mpirun's words in front of the ranks' variables, with names in braces for what a job decides."""
+    over_ssh = platform.over_ssh
+    return (
+        *(("env", *(f"{name}={SSH}" for name in row.ssh_env)) if over_ssh and row.ssh_env else ()),
+        row.program,
+        *row.root_flags,
+        *(row.hostfile if over_ssh else row.local),
+        *(row.count, "{total}"),
+        *row.binding[binding],
+        *((*row.ssh_flag, SSH) if over_ssh and row.ssh_flag else ()),
+    )
 
 
 def _exports(mpi: Mpi, spec: CompleteSpec, platform: Platform) -> Argv:
@@ -126,20 +130,6 @@ def _exports(mpi: Mpi, spec: CompleteSpec, platform: Platform) -> Argv:
     return tuple(word for name in names for word in (mpi.export, name))
 
 
-def _ssh_flag(mpi: Mpi, spec: CompleteSpec) -> Argv:
-    return (*mpi.ssh_flag, _ssh_options(spec)) if mpi.ssh_flag else ()
-
-
-def _ssh_env(mpi: Mpi, spec: CompleteSpec) -> Argv:
-    return ("env", *(f"{name}={_ssh_options(spec)}" for name in mpi.ssh_env)) if mpi.ssh_env else ()
-
-
-def _ssh_options(spec: CompleteSpec) -> str:
-    options = " ".join(f"-o {option}" for option in SSH_OPTIONS)
-    return f"-p {spec.mpi.ssh_port} -i {spec.mpi.ssh_auth_mount_path}/id_rsa {options}"
-
-
 def _sshd(spec: CompleteSpec) -> Argv:
-    """Returns the nodes' command, which needs only /usr/sbin/sshd in the image."""
-    options = [option.format(port=spec.mpi.ssh_port, path=spec.mpi.ssh_auth_mount_path) for option in SSHD_OPTIONS]
-    return (*SSHD_START, *(word for option in options for word in ("-o", option)))
+    values = {"port": spec.mpi.ssh_port, "path": spec.mpi.ssh_auth_mount_path}
+    return (*SSHD_START, *(word.format(**values) for word in SSHD_OPTIONS))

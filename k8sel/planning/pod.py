@@ -16,6 +16,7 @@ from k8sel.planning.plan import Devices, Fragment
 
 GRACE_SECONDS = 60  # torchrun gives its processes 30 to end
 MEBIBYTE = 2**20
+HOST_NETWORK = {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
 LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}}  # mpirun and ssh: quotas want a number
 # Path in the job file -> attribute of CompleteSpec. JobPlan has fields of its own for those of scheduling.
 _ATTRIBUTES = {
@@ -52,8 +53,7 @@ def _pod(spec: CompleteSpec, affinity: Fragment, devices: Devices) -> Fragment:
     own = {
         "automountServiceAccountToken": None if spec.service_account_name else False,
         "enableServiceLinks": False,  # true adds *_PORT variables for each service of the namespace
-        "hostNetwork": spec.host_network or None,
-        "dnsPolicy": "ClusterFirstWithHostNet" if spec.host_network else None,
+        **(HOST_NETWORK if spec.host_network else {}),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": _pod_security(spec),
         "affinity": affinity,

@@ -1,8 +1,6 @@
 {{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/facts/backends.py). */}}
 
-{{/*
-The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan.
-*/}}
+{{/* The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan. */}}
 {{- define "k8sel.namedBackend" -}}
 {{- $options := .facts.backends.options -}}
 {{- $before := "" -}}
@@ -21,30 +19,24 @@ The word of the command that names its backend, the last one, as JSON of index a
 
 {{/* Fills in the command's own backend, and what oneCCL has by default. Takes the plan. */}}
 {{- define "k8sel.defaultedBackend" -}}
-{{- $spec := .spec -}}
 {{- $name := (include "k8sel.namedBackend" . | mustFromJson).name -}}
-{{- if hasKey .backends $name }}{{ include "k8sel.default" (list $spec "backend" $name) }}{{ end -}}
-{{- if include "k8sel.usesOneccl" . }}{{ include "k8sel.default" (list $spec.ccl "workers" .facts.backends.workers) }}{{ end -}}
+{{- if hasKey .backends $name }}{{ include "k8sel.default" (list .spec (dict "backend" $name)) }}{{ end -}}
+{{- $_ := set . "oneccl" (dig (default "" .spec.backend) "oneccl" false .backends) -}}
+{{- if .oneccl }}{{ include "k8sel.default" (list .spec.ccl (dict "workers" .facts.backends.workers)) }}{{ end -}}
 {{- end -}}
 
-{{- define "k8sel.usesOneccl" -}}
-{{- $row := default dict (get .backends (default "" .spec.backend)) -}}
-{{- if $row.oneccl }}yes{{ end -}}
-{{- end -}}
-
-{{/* oneCCL's variables of every process, sorted, as a JSON list of {name, value}: the launcher's, then the file's. */}}
+{{/*
+oneCCL's variables of every process, sorted, as a JSON list of {name, value}: how the processes are started and what it can
+send by (the launcher's, or its MPI's), then the file's.
+*/}}
 {{- define "k8sel.ccl" -}}
 {{- $entries := list -}}
-{{- if include "k8sel.usesOneccl" . -}}
-{{- $values := include "k8sel.launcherCcl" . | mustFromJson -}}
-{{- $variables := .facts.backends.variables -}}
-{{- range $field, $value := .spec.ccl }}{{ $_ := set $values (get $variables $field) (include "k8sel.quantity" $value) }}{{ end -}}
+{{- if .oneccl -}}
+{{- $values := deepCopy (.mpi | default .launcher).ccl -}}
+{{- range $field, $value := .spec.ccl -}}
+{{- $_ := set $values (get $.facts.backends.variables $field) (include "k8sel.quantity" $value) -}}
+{{- end -}}
 {{- range $name, $value := $values }}{{ $entries = append $entries (dict "name" $name "value" $value) }}{{ end -}}
 {{- end -}}
 {{- toJson $entries -}}
-{{- end -}}
-
-{{/* Those that tell oneCCL how the processes are started, and what it can send by, as a JSON map; mpirun's are its MPI's. */}}
-{{- define "k8sel.launcherCcl" -}}
-{{- toJson (.mpi | default .launcher).ccl -}}
 {{- end -}}

@@ -14,7 +14,8 @@ template` never gets here. Takes release and plan.
 {{- if and $same $plan.configMap }}{{ $same = lookup "v1" "ConfigMap" $namespace $plan.configMap }}{{ end -}}
 {{- if not $same -}}
 {{- $way := printf "helm uninstall -n %s %s, then install again; or give the job another name" .release.Namespace .release.Name -}}
-{{- fail (printf "%s %s exists, and the %s does not change a job's pods once it is made. Hint: %s" $kind $plan.name $operator $way) -}}
+{{- $fact := printf "%s %s exists, and the %s does not change a job's pods once it is made" $kind $plan.name $operator -}}
+{{- fail (printf "%s. Hint: %s" $fact $way) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -52,14 +52,8 @@ that grows.
 {{- if regexMatch `^[ -~]{1,60}$` . }}{{ . }}{{ else }}{{ include "k8sel.quoted" . }}{{ end -}}
 {{- end -}}
 
-{{/* Numbers as in a file: [2, 0]. */}}
-{{- define "k8sel.numbers" -}}
-{{- printf "[%s]" (include "k8sel.commas" . | replace "," ", ") -}}
-{{- end -}}
-
 {{/* Each named device is one of those asked for, and the processes have equal shares of them. */}}
 {{- define "k8sel.checks.devices" -}}
-{{- $found := .found -}}
 {{- $devices := .asked.devices -}}
 {{- $count := int .asked.count -}}
 {{- $number := len $devices -}}
@@ -71,18 +65,21 @@ that grows.
 {{- $hint := printf "count: %d" (add1 $top) -}}
 {{- if le $number $count -}}
 {{- $exposed := include "k8sel.ascending" $devices | mustFromJson -}}
-{{- $ranks := include "k8sel.positions" (list $exposed $devices) | mustFromJson -}}
-{{- $hint = printf "%s, or devices: %s" $hint (include "k8sel.numbers" $ranks) -}}
+{{- $positions := include "k8sel.positions" (list $exposed $devices) | replace "," ", " -}}
+{{- $hint = printf "%s, or devices: %s" $hint $positions -}}
 {{- end -}}
 {{- $message := printf "count is %d, but device %d needs a count above %d" $count $top $top -}}
-{{- include "k8sel.refuse" (list $found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
+{{- include "k8sel.refuse" (list $.found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .asked.isolation "process") (gt $number $processes) (mod $number $processes) -}}
 {{- $possible := list -}}
-{{- range untilStep 1 (int (add1 $number)) 1 }}{{ if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end }}{{ end -}}
+{{- range untilStep 1 (int (add1 $number)) 1 -}}
+{{- if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end -}}
+{{- end -}}
 {{- $message := printf "%d devices cannot be divided equally among %d processes" $number $processes -}}
-{{- include "k8sel.refuse" (list $found "spec.processesPerNode" "invalid" $message (printf "use one of %s" (join ", " $possible))) -}}
+{{- $hint := printf "use one of %s" (join ", " $possible) -}}
+{{- include "k8sel.refuse" (list .found "spec.processesPerNode" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 
@@ -91,7 +88,7 @@ that grows.
 {{- $process := eq .asked.isolation "process" -}}
 {{- $number := len .asked.devices -}}
 {{- $size := $process | ternary (div $number (int .spec.processesPerNode)) $number | max 1 | int -}}
-{{- $sorted := include "k8sel.ascending" .asked.devices | mustFromJson | include "k8sel.numbers" -}}
+{{- $sorted := include "k8sel.ascending" .asked.devices | replace "," ", " -}}
 {{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
 {{- $ordered := true -}}
 {{- $whole := true -}}
@@ -106,24 +103,24 @@ that grows.
 {{- end -}}
 {{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .asked.allocation "host") -}}
 {{- $message := printf "%s holds one range, but devices %s have a gap" .row.maskEnv $sorted -}}
-{{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "choose devices without a gap%s" $other)) -}}
+{{- $hint := printf "choose devices without a gap%s" $other -}}
+{{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 
 {{/* No launcher within the launcher. */}}
 {{- define "k8sel.checks.command" -}}
-{{- $words := .words -}}
 {{- $command := .spec.command -}}
 {{- $program := first $command | base -}}
 {{- $starters := list -}}
-{{- if has $program $words.starters }}{{ $starters = list 0 $program }}{{ end -}}
+{{- if has $program $.words.starters }}{{ $starters = list 0 $program }}{{ end -}}
 {{- range $index, $word := rest $command -}}
 {{- $before := index $command $index -}}
 {{- if $starters -}}
-{{- else if and (eq $before "-m") (has $word $words.modules) (hasPrefix "python" $program) -}}
+{{- else if and (eq $before "-m") (has $word $.words.modules) (hasPrefix "python" $program) -}}
 {{- $starters = list (add1 $index) $word -}}
-{{- else if and (has $before (list "-c" "-lc" "-ec")) (has $program (list "sh" "bash")) (regexMatch $words.inShell $word) -}}
-{{- $starters = list (add1 $index) (regexReplaceAll (printf "(?s)^.*?%s.*$" $words.inShell) $word "${1}") -}}
+{{- else if and (has $before (list "-c" "-lc" "-ec")) (has $program (list "sh" "bash")) (regexMatch $.words.inShell $word) -}}
+{{- $starters = list (add1 $index) (regexReplaceAll (printf "(?s)^.*?%s.*$" $.words.inShell) $word "${1}") -}}
 {{- end -}}
 {{- end -}}
 {{- if $starters -}}
@@ -137,50 +134,50 @@ that grows.
 {{- define "k8sel.checks.names" -}}
 {{- $name := .plan.name -}}
 {{- if not (and (le (len $name) 63) (regexMatch .words.name $name)) -}}
-{{- $message := printf "%s is not allowed: use lower-case letters, digits and '-'; a letter first, a letter or digit last" (include "k8sel.quoted" $name) -}}
+{{- $form := "use lower-case letters, digits and '-'; a letter first, a letter or digit last" -}}
+{{- $message := printf "%s is not allowed: %s" (include "k8sel.quoted" $name) $form -}}
 {{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message "set metadata.name: it replaces the release's name") -}}
 {{- end -}}
-{{- $longest := printf "%s-%s" $name (.plan.launcher.usesMpi | ternary "launcher" "master-0") -}}
-{{- $workers := sub (int .spec.nodes) (.plan.launcher.usesMpi | ternary 0 1) -}}
+{{- $kind := get .plan.facts.jobs .spec.target -}}
+{{- $longest := printf "%s-%s" $name $kind.first -}}
+{{- $workers := sub (int .spec.nodes) ($kind.firstComputes | ternary 1 0) -}}
 {{- $worker := printf "%s-worker-%d" $name (sub $workers 1) -}}
 {{- if and $workers (gt (len $worker) (len $longest)) }}{{ $longest = $worker }}{{ end -}}
 {{- if gt (len $longest) 63 -}}
 {{- $message := printf "the pod name %s has %d characters, but at most 63 are allowed" $longest (len $longest) -}}
-{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message (printf "use at most %d characters" (sub (add 63 (len $name)) (len $longest)))) -}}
+{{- $hint := printf "use at most %d characters" (sub (add 63 (len $name)) (len $longest)) -}}
+{{- include "k8sel.refuse" (list .found "metadata.name" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 
 {{/* Each variable once, and none that a field of ccl, or what mpirun binds to, writes. */}}
 {{- define "k8sel.checks.env" -}}
-{{- $found := .found -}}
 {{- $spec := .spec -}}
-{{- $fields := dict -}}
-{{- if include "k8sel.usesOneccl" .plan -}}
-{{- $variables := .plan.facts.backends.variables -}}
-{{- range $field, $_ := $spec.ccl }}{{ $_ := set $fields (get $variables $field) $field }}{{ end -}}
+{{- $written := dict -}}
+{{- range dig "bound" (default "" $spec.mpi.binding) list .plan.mpi -}}
+{{- $_ := set $written . (list (printf "mpi.binding %s" $spec.mpi.binding) "mpi.binding") -}}
 {{- end -}}
-{{- $bound := list -}}
-{{- if .plan.launcher.usesMpi }}{{ $bound = dig $spec.mpi.implementation (default "" $spec.mpi.binding) list .words.bound }}{{ end -}}
+{{- range $field, $_ := .plan.oneccl | ternary $spec.ccl dict -}}
+{{- $own := printf "ccl.%s" $field -}}
+{{- $_ := set $written (get $.plan.facts.backends.variables $field) (list $own $own) -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range $index, $entry := $spec.env -}}
 {{- $names = append $names (include "k8sel.bare" $entry.name) -}}
+{{- with get $written $entry.name -}}
+{{- $message := printf "%s already sets %s" (first .) $entry.name -}}
 {{- $path := printf "spec.env[%d].name" $index -}}
-{{- with get $fields $entry.name -}}
-{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "ccl.%s already sets %s" . $entry.name) (printf "leave it out, and use ccl.%s" .)) -}}
-{{- end -}}
-{{- if has $entry.name $bound -}}
-{{- include "k8sel.refuse" (list $found $path "forbidden" (printf "mpi.binding %s already sets %s" $spec.mpi.binding $entry.name) "leave it out, and use mpi.binding") -}}
+{{- include "k8sel.refuse" (list $.found $path "forbidden" $message (printf "leave it out, and use %s" (last .))) -}}
 {{- end -}}
 {{- end -}}
-{{- include "k8sel.eachOnce" (list $found "spec.env[%d].name" $names "keep one of the two") -}}
+{{- include "k8sel.eachOnce" (list .found "spec.env[%d].name" $names "keep one of the two") -}}
 {{- end -}}
 
 {{/* Each volume once, and each mount of one of them, at a place that is free. */}}
 {{- define "k8sel.checks.mounts" -}}
-{{- $found := .found -}}
 {{- $names := list -}}
 {{- range .spec.volumes }}{{ $names = append $names .name }}{{ end -}}
-{{- include "k8sel.eachOnce" (list $found "spec.volumes[%d].name" $names "choose another name") -}}
+{{- include "k8sel.eachOnce" (list .found "spec.volumes[%d].name" $names "choose another name") -}}
 {{- $taken := dict -}}
 {{- if hasKey .spec "sharedMemory" }}{{ $_ := set $taken "/dev/shm" "sharedMemory is mounted there" }}{{ end -}}
 {{- if .plan.launcher.usesMpi -}}
@@ -193,44 +190,35 @@ that grows.
 {{- if not (has $mount.name $names) -}}
 {{- $only := empty $names | ternary "" (printf ", only %s" (join ", " $names)) -}}
 {{- $message := printf "there is no volume %s%s" (include "k8sel.quoted" $mount.name) $only -}}
-{{- include "k8sel.refuse" (list $found (printf "%s.name" $path) "invalid" $message "add it to volumes") -}}
+{{- include "k8sel.refuse" (list $.found (printf "%s.name" $path) "invalid" $message "add it to volumes") -}}
 {{- end -}}
 {{- $path = printf "%s.mountPath" $path -}}
 {{- $place := regexReplaceAll `/+$` $mount.mountPath "" -}}
 {{- $places = append $places (include "k8sel.quoted" $place) -}}
 {{- range $other, $reason := $taken -}}
 {{- if hasPrefix (printf "%s/" $other) (printf "%s/" $place) -}}
-{{- include "k8sel.refuse" (list $found $path "forbidden" $reason "choose another mountPath") -}}
+{{- include "k8sel.refuse" (list $.found $path "forbidden" $reason "choose another mountPath") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- include "k8sel.eachOnce" (list $found "spec.volumeMounts[%d].mountPath" $places "choose another mountPath") -}}
+{{- include "k8sel.eachOnce" (list .found "spec.volumeMounts[%d].mountPath" $places "choose another mountPath") -}}
 {{- end -}}
 
 {{/* A plugin gives whole ones only. */}}
 {{- define "k8sel.checks.amounts" -}}
-{{- $found := .found -}}
-{{- $plan := .plan -}}
 {{- range $name, $amount := .spec.resources -}}
-{{- $text := include "k8sel.quantity" $amount -}}
-{{- if and (contains "/" $name) (include "k8sel.isFraction" (dict "plan" $plan "text" $text)) -}}
-{{- $message := printf "%s is not a whole number, and a device plugin gives only whole ones" $text -}}
-{{- include "k8sel.refuse" (list $found (printf "spec.resources.%s" $name) "invalid" $message "write a whole number") -}}
+{{- $exact := include "k8sel.amount" (dict "plan" $.plan "quantity" $amount) | float64 -}}
+{{- if and (contains "/" $name) (ne $exact (ceil $exact)) -}}
+{{- $message := printf "%s is not a whole number, and a device plugin gives only whole ones" (include "k8sel.quantity" $amount) -}}
+{{- include "k8sel.refuse" (list $.found (printf "spec.resources.%s" $name) "invalid" $message "write a whole number") -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
-
-{{/* Whether a quantity has something behind the point. Takes plan and text. */}}
-{{- define "k8sel.isFraction" -}}
-{{- $unit := regexFind `([KMGTPE]i|[numkMGTPE])$` .text -}}
-{{- $amount := mulf (trimSuffix $unit .text | float64) (get .plan.facts.units $unit) -}}
-{{- if ne $amount (ceil $amount) }}yes{{ end -}}
 {{- end -}}
 
 {{/* oneCCL takes one core for each worker of the node. */}}
 {{- define "k8sel.checks.workers" -}}
 {{- $affinity := default "auto" .spec.ccl.workerAffinity -}}
-{{- if and (ne $affinity "auto") (include "k8sel.usesOneccl" .plan) -}}
+{{- if and (ne $affinity "auto") .plan.oneccl -}}
 {{- $path := "spec.ccl.workerAffinity" -}}
 {{- $cores := 0 -}}
 {{- $backwards := list -}}

@@ -5,118 +5,84 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 
 {{/* The whole command of a node, or of an MPI's launcher. */}}
 {{- define "k8sel.command" -}}
-{{- $gate := .launcher.usesMpi | ternary "gate" "" -}}
-{{- $before := include "k8sel.before" (list . $gate) | mustFromJson -}}
-{{- concat $before (include "k8sel.launch" . | mustFromJson) | toJson -}}
+{{- $program := .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program -}}
+{{- $before := include "k8sel.before" (list . (.launcher.usesMpi | ternary "gate" "")) | mustFromJson -}}
+{{- $command := .spec.command -}}
+{{- if get .launcher.modeRank .spec.accelerator.isolation -}}
+{{- $command = concat (include "k8sel.before" (list . "rank") | mustFromJson) $command -}}
 {{- end -}}
-
-{{/* The words that start the entrypoint in a mode; none where the job goes without it. Takes the plan and the mode. */}}
-{{- define "k8sel.entry" -}}
-{{- $plan := index . 0 -}}
-{{- $own := $plan.facts.entrypoint -}}
-{{- $words := list -}}
-{{- if eq $plan.spec.entrypoint.mode "configMap" -}}
-{{- $words = list "/bin/sh" (printf "%s/%s" $own.folder $own.script) -}}
-{{- else if eq $plan.spec.entrypoint.mode "image" -}}
-{{- $words = list $own.builtIn -}}
-{{- end -}}
-{{- if $words }}{{ $words = concat $words (compact (list (index . 1))) }}{{ end -}}
-{{- toJson $words -}}
-{{- end -}}
-
-{{/* The same in front of a command. */}}
-{{- define "k8sel.before" -}}
-{{- $words := include "k8sel.entry" . | mustFromJson -}}
-{{- if $words }}{{ $words = append $words "--" }}{{ end -}}
-{{- toJson $words -}}
-{{- end -}}
-
-{{- define "k8sel.launch" -}}
-{{- $spec := .spec -}}
-{{- $rank := include "k8sel.before" (list . "rank") | mustFromJson -}}
-{{- $program := include "k8sel.program" . -}}
-{{- if not $program -}}
-{{- include "k8sel.literal" $spec.command -}}
-{{- else if .launcher.usesMpi -}}
-{{- $settled := include "k8sel.settled" . | mustFromJson -}}
-{{- $asked := dict "plan" . "perNode" $spec.processesPerNode "binding" (default "" $spec.mpi.binding) "settled" $settled -}}
-{{- $mpirun := include "k8sel.mpirun" $asked -}}
-{{- concat (mustFromJson $mpirun) $rank $spec.command | include "k8sel.literal" -}}
+{{- if $program -}}
+{{- $started := include "k8sel.started" (list .spec (get .facts.programs $program) $command) | mustFromJson -}}
+{{- concat $before $started | toJson -}}
 {{- else -}}
-{{- $command := $spec.command -}}
-{{- if include "k8sel.startsModeRank" . }}{{ $command = concat $rank $command }}{{ end -}}
-{{- include (printf "k8sel.%s" $program) (list . $command) -}}
+{{- $mpirun := list -}}
+{{- if .launcher.usesMpi -}}
+{{- $settled := include "k8sel.settled" . | mustFromJson -}}
+{{- $asked := dict "plan" . "perNode" .spec.processesPerNode "binding" (default "" .spec.mpi.binding) "settled" $settled -}}
+{{- $mpirun = include "k8sel.mpirun" $asked | mustFromJson -}}
+{{- end -}}
+{{- concat $before $mpirun $command | include "k8sel.literal" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Not empty where the launcher starts each rank behind the entrypoint's mode rank. Takes the plan. */}}
-{{- define "k8sel.startsModeRank" -}}
-{{- if or .launcher.usesMpi (and (not .launcher.startsOne) (eq .spec.accelerator.isolation "process")) }}yes{{ end -}}
-{{- end -}}
-
-{{/* What starts a node's processes; "" for nothing but the command. */}}
-{{- define "k8sel.program" -}}
-{{- .spec.accelerator.devices | empty | ternary .launcher.programWithoutDevices .launcher.program | default "" -}}
-{{- end -}}
-
-{{/* Takes the plan and the command. */}}
-{{- define "k8sel.torchrun" -}}
+{{/* The words that start the entrypoint in a mode, in front of a command; none where it is not used. Takes plan and mode. */}}
+{{- define "k8sel.before" -}}
 {{- $plan := index . 0 -}}
-{{- $words := list "torchrun" "--nproc-per-node" (int64 $plan.spec.processesPerNode | toString) -}}
-{{- $restarts := include "k8sel.restarts" (list $plan "--max-restarts") | mustFromJson -}}
-{{- $command := include "k8sel.plain" (index . 1) | mustFromJson -}}
-{{- $script := include "k8sel.script" (list $command "--no-python") | mustFromJson -}}
-{{- concat $words $restarts $script | include "k8sel.literal" -}}
+{{- $words := get $plan.facts.entrypoint.starts $plan.spec.entrypoint.mode -}}
+{{- if $words }}{{ $words = concat $words (list (index . 1) "--" | compact) }}{{ end -}}
+{{- toJson $words -}}
 {{- end -}}
 
 {{/*
-Takes the plan and the command. Every number is written, or accelerate takes it from PET_ variables, from a file in the
-image, or by counting. What the operator knows is filled in by Kubernetes, so these words are no literal text.
+A program's command line around that of one process (k8sel/facts/launchers.py). What the operator knows is filled in by
+Kubernetes, so the program's own words are no literal text. Takes the spec, the program's row and the command.
 */}}
-{{- define "k8sel.accelerate" -}}
-{{- $plan := index . 0 -}}
-{{- $spec := $plan.spec -}}
+{{- define "k8sel.started" -}}
+{{- $spec := index . 0 -}}
+{{- $program := index . 1 -}}
+{{- $command := index . 2 -}}
 {{- $total := mul $spec.nodes $spec.processesPerNode -}}
-{{- $words := list "accelerate" "launch" -}}
-{{- $command := index . 1 -}}
-{{- if gt $total 1 -}}
-{{- $words = append $words "--multi_gpu" -}}
-{{- $command = include "k8sel.plain" $command | mustFromJson -}}
-{{- end -}}
-{{- $words = concat $words (list "--num_processes" (toString $total) "--num_machines" (int64 $spec.nodes | toString)) -}}
-{{- $words = concat $words (list "--machine_rank" "$(PET_NODE_RANK)" "--main_process_ip" "$(PET_MASTER_ADDR)") -}}
-{{- $words = concat $words (list "--main_process_port" "$(PET_MASTER_PORT)" "--rdzv_backend" "static" "--same_network") -}}
-{{- $words = concat $words (list "--gpu_ids" "all") -}}
-{{- $restarts := include "k8sel.restarts" (list $plan "--max_restarts") | mustFromJson -}}
-{{- $script := include "k8sel.script" (list $command "--no_python") | mustFromJson | include "k8sel.literal" | mustFromJson -}}
-{{- concat $words $restarts $script | toJson -}}
+{{- if or $program.alwaysAgent (gt $total 1) }}{{ $command = include "k8sel.plain" $command | mustFromJson }}{{ end -}}
+{{- $script := include "k8sel.script" (list $command $program.noPython) | mustFromJson -}}
+{{- $restarts := list $program.restarts (int64 $spec.policy.maxRestarts | toString) -}}
+{{- $restarted := gt (int $spec.policy.maxRestarts) 0 | ternary $restarts list -}}
+{{- $words := concat $program.words (gt $total 1 | ternary $program.several list) $program.options $restarted -}}
+{{- $perNode := list "{processes}" (int64 $spec.processesPerNode) -}}
+{{- $numbers := list $perNode (list "{nodes}" (int64 $spec.nodes)) (list "{total}" $total) -}}
+{{- $words = include "k8sel.replaced" (list $words $numbers) | mustFromJson -}}
+{{- include "k8sel.literal" $script | mustFromJson | concat $words | toJson -}}
 {{- end -}}
 
-{{/* Takes the plan and the option's name. */}}
-{{- define "k8sel.restarts" -}}
-{{- $restarts := int (index . 0).spec.policy.maxRestarts -}}
-{{- ternary (list (index . 1) (toString $restarts)) list (gt $restarts 0) | toJson -}}
+{{/* Words with values in place of names: only the last value may look like a name. Takes words, and pairs of name and value. */}}
+{{- define "k8sel.replaced" -}}
+{{- $pairs := index . 1 -}}
+{{- $words := list -}}
+{{- range $word := index . 0 -}}
+{{- range $pairs }}{{ $word = replace (first .) (last . | toString) $word }}{{ end -}}
+{{- $words = append $words $word -}}
+{{- end -}}
+{{- toJson $words -}}
 {{- end -}}
 
-{{/* A command as torchrun and accelerate want it: a script, a module, or any other program behind their option. */}}
+{{/*
+A command as torchrun and accelerate want it: a script, a module, or any other program behind their option. argparse drops
+a -- right after the first word. Takes the command and the option.
+*/}}
 {{- define "k8sel.script" -}}
-{{- $command := index . 0 -}}
-{{- $arguments := rest $command -}}
-{{- $python := and $arguments (has (first $command) (list "python" "python3")) -}}
-{{- if and $python (not (hasPrefix "-" (first $arguments))) -}}
-{{- include "k8sel.positional" $arguments -}}
-{{- else if and $python (eq (first $arguments) "-m") (rest $arguments) -}}
-{{- concat (list "-m") (include "k8sel.positional" (rest $arguments) | mustFromJson) | toJson -}}
-{{- else -}}
-{{- concat (list (index . 1)) (include "k8sel.positional" $command | mustFromJson) | toJson -}}
+{{- $words := index . 0 -}}
+{{- $option := list (index . 1) -}}
+{{- $arguments := rest $words -}}
+{{- if and $arguments (has (first $words) (list "python" "python3")) -}}
+{{- if not (hasPrefix "-" (first $arguments)) -}}
+{{- $words = $arguments -}}
+{{- $option = list -}}
+{{- else if and (eq (first $arguments) "-m") (rest $arguments) -}}
+{{- $words = rest $arguments -}}
+{{- $option = list "-m" -}}
 {{- end -}}
 {{- end -}}
-
-{{/* Words behind argparse, which drops a -- right after the first. */}}
-{{- define "k8sel.positional" -}}
-{{- $tail := rest . -}}
-{{- if $tail }}{{ if eq (first $tail) "--" }}{{ $tail = concat (list "--") $tail }}{{ end }}{{ end -}}
-{{- concat (list (first .)) $tail | toJson -}}
+{{- $doubled := has (first (rest $words)) (list "--") | ternary (list "--") list -}}
+{{- concat $option (list (first $words)) $doubled (rest $words) | toJson -}}
 {{- end -}}
 
 {{/* A command such that torch's agent leaves it alone: it fills in ${local_rank} and reads $$ as $ in arguments. */}}
@@ -126,12 +92,5 @@ image, or by counting. What the operator knows is filled in by Kubernetes, so th
 {{- $read := or (contains "$$" .) (contains "$local_rank" .) (contains "${local_rank}" .) -}}
 {{- $words = append $words (ternary (replace "$" "$$" .) . $read) -}}
 {{- end -}}
-{{- toJson $words -}}
-{{- end -}}
-
-{{/* Words such that Kubernetes fills nothing in. */}}
-{{- define "k8sel.literal" -}}
-{{- $words := list -}}
-{{- range . }}{{ $words = append $words (replace "$" "$$" .) }}{{ end -}}
 {{- toJson $words -}}
 {{- end -}}

@@ -3,14 +3,12 @@ Fields that contradict each other: the rows of files/conflicts.json (k8sel/jobfi
 Takes plan, view (what the rows' paths begin with) and found, the list that grows.
 */}}
 {{- define "k8sel.conflicts" -}}
-{{- $found := .found -}}
-{{- $view := .view -}}
 {{- range .plan.conflicts -}}
 {{- $met := ne .kind "warning" -}}
-{{- range $path, $wanted := .when }}{{ if $met }}{{ $met = include "k8sel.meets" (list $view $path $wanted) }}{{ end }}{{ end -}}
+{{- range $path, $wanted := .when }}{{ if $met }}{{ $met = include "k8sel.meets" (list $.view $path $wanted) }}{{ end }}{{ end -}}
 {{- if $met -}}
-{{- $words := list $found -}}
-{{- range $text := list .path .kind .message .hint }}{{ $words = append $words (include "k8sel.filled" (list $view $text)) }}{{ end -}}
+{{- $words := list $.found -}}
+{{- range list .path .kind .message .hint }}{{ $words = append $words (include "k8sel.filled" (list $.view .)) }}{{ end -}}
 {{- include "k8sel.refuse" $words -}}
 {{- end -}}
 {{- end -}}
@@ -20,27 +18,27 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- define "k8sel.view" -}}
 {{- $spec := .spec -}}
 {{- $facts := .facts.refusals -}}
-{{- $user := deepCopy $spec.podSecurityContext -}}
-{{- include "k8sel.lay" (list $user $spec.securityContext) -}}
 {{- $named := include "k8sel.namedBackend" . | mustFromJson -}}
-{{- $command := dict "backend" $named.name "backendPath" "spec.backend" -}}
-{{- if eq $named.name (default "" $spec.backend) }}{{ $_ := set $command "backendPath" (printf "spec.command[%d]" (int $named.index)) }}{{ end -}}
+{{- $path := printf "spec.command[%d]" (int $named.index) -}}
+{{- $path = eq $named.name (default "" $spec.backend) | ternary $path "spec.backend" -}}
+{{- $command := dict "backend" $named.name "backendPath" $path -}}
 {{- $computes := $spec.accelerator.type -}}
 {{- if and .row.maskEnv (not $spec.accelerator.devices) }}{{ $computes = $facts.withoutDevices }}{{ end -}}
-{{- $view := dict "on" "kubernetes" "spec" $spec "facts" $facts.conflicts "user" $user "command" $command "mpi" .mpi -}}
-{{- $job := dict "root" .root "processes" (mul $spec.nodes $spec.processesPerNode) -}}
+{{- $view := dict "on" "kubernetes" "spec" $spec "facts" $facts.conflicts "user" .user "command" $command "mpi" .mpi -}}
 {{- $devices := len $spec.accelerator.devices -}}
-{{- $_ := set $job "devices" $devices -}}
-{{- $_ := set $job "mpiGiven" (not (empty $spec.mpi)) -}}
-{{- $_ := set $job "someDevices" (printf "%d device%s" $devices (eq $devices 1 | ternary "" "s")) -}}
-{{- range $name, $amount := dict "deviceMemory" $spec.accelerator.memory "sharedMemory" $spec.sharedMemory "memory" $spec.resources.memory -}}
+{{- $some := printf "%d device%s" $devices (eq $devices 1 | ternary "" "s") -}}
+{{- $job := dict "root" .root "mpiGiven" (not (empty $spec.mpi)) "devices" $devices "someDevices" $some -}}
+{{- $_ := set $job "processes" (mul $spec.nodes $spec.processesPerNode) -}}
+{{- $amounts := dict "deviceMemory" $spec.accelerator.memory "memory" $spec.resources.memory -}}
+{{- range $name, $amount := set $amounts "sharedMemory" $spec.sharedMemory -}}
 {{- $_ := set $job $name (include "k8sel.whole" (dict "plan" $ "quantity" $amount) | int64) -}}
 {{- end -}}
 {{- $size := 0 -}}
-{{- range $key, $value := .given.annotations }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
+{{- range $key, $value := omit .annotations .facts.labels.jobFile }}{{ $size = add $size (len $key) (len $value) }}{{ end -}}
 {{- $_ := set $job "annotationBytes" $size -}}
-{{- $tables := dict "launcher" .launcher "target" (get $facts.targets $spec.target) "backend" (index .backends (default "" $spec.backend)) -}}
-{{- merge $view $tables (dict "job" $job "computes" (get $facts.computes $computes) "type" (dict "name" $spec.accelerator.type | merge .row)) | toJson -}}
+{{- $backend := index .backends (default "" $spec.backend) -}}
+{{- $tables := dict "launcher" .launcher "target" (get $facts.targets $spec.target) "backend" $backend -}}
+{{- merge $view $tables (dict "job" $job "computes" (get $facts.computes $computes) "type" .row) | toJson -}}
 {{- end -}}
 
 {{/* The value at a path, as JSON. Takes the view and the path. */}}

@@ -5,71 +5,48 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/plannin
   count       how many of it, or how many enter the container
   positions   container-local, in local-rank order
   exposure    variables that say which of the host's devices enter, or that hide every vendor's: [{name, value}]
-  mask        the mask by position, where no entrypoint writes it
-  labels      what a node's labels have to say of its devices
-  product     that each may be, and
+  mask        the mask by position; none where it holds what only a look at the devices can say
+  product     that each may be
   memory      that each must have, in bytes; 0 for any
   tolerations
 */}}
 {{- define "k8sel.devices" -}}
 {{- $asked := .spec.accelerator -}}
 {{- if not (and .row.maskEnv $asked.devices) -}}
-{{- include "k8sel.noDevices" . -}}
+{{- toJson .facts.noDevices -}}
 {{- else -}}
 {{- $resource := default .row.resourceName $asked.resource -}}
-{{- $held := dict "positions" $asked.devices "count" (len $asked.devices) "resource" "" "exposure" list -}}
+{{- $held := dict "positions" $asked.devices "count" $asked.count "resource" $resource "exposure" list "mask" list -}}
 {{- if eq $asked.allocation "host" -}}
 {{- $exposed := include "k8sel.ascending" $asked.devices | mustFromJson -}}
+{{- $_ := set $held "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (toJson $exposed | trimAll "[]"))) -}}
 {{- $_ := set $held "positions" (include "k8sel.positions" (list $exposed $asked.devices) | mustFromJson) -}}
-{{- $_ := set $held "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (include "k8sel.commas" $exposed))) -}}
-{{- else -}}
-{{- $_ := set $held "resource" $resource -}}
-{{- $_ := set $held "count" $asked.count -}}
+{{- $_ := set $held "count" (len $asked.devices) -}}
+{{- $_ := set $held "resource" "" -}}
 {{- end -}}
-{{- $_ := set $held "mask" (include "k8sel.mask" (dict "plan" . "positions" $held.positions) | mustFromJson) -}}
+{{- if .row.maskedByPosition -}}{{/* where the mask cannot order, it is a set */}}
+{{- $listed := .row.maskOrdered | ternary $held.positions (include "k8sel.ascending" $held.positions | mustFromJson) -}}
+{{- $mask := dict "name" .row.maskEnv "value" (toJson $listed | trimAll "[]") -}}
+{{- $_ := set $held "mask" (append (dig $asked.order list .row.orderEnv) $mask) -}}
+{{- end -}}
 {{- $_ := set $held "product" (default list $asked.product) -}}
 {{- $_ := set $held "memory" (include "k8sel.whole" (dict "plan" . "quantity" $asked.memory) | int64) -}}
-{{- $_ := set $held "labels" (include "k8sel.labels" (dict "row" .row "held" $held) | mustFromJson) -}}
 {{- $_ := set $held "tolerations" (list (dict "key" $resource "operator" "Exists" "effect" "NoSchedule")) -}}
 {{- toJson $held -}}
 {{- end -}}
 {{- end -}}
 
-{{/* A container that asks for no device sees none of any vendor's. */}}
-{{- define "k8sel.noDevices" -}}
-{{- $hidden := .facts.hidden -}}
-{{- dict "resource" "" "count" 0 "positions" list "exposure" $hidden.exposure "mask" $hidden.mask "product" list "memory" 0 "labels" list "tolerations" list | toJson -}}
-{{- end -}}
-
 {{/*
-The variables that mask by position; none where a mask holds what only a look at the devices can say. Where the mask
-cannot order, it is a set. Takes plan and positions.
-*/}}
-{{- define "k8sel.mask" -}}
-{{- $row := .plan.row -}}
-{{- $entries := list -}}
-{{- if not (has $row.maskValue .plan.facts.maskedByNumber) -}}
-{{- range $name, $value := default dict (get $row.orderEnv .plan.spec.accelerator.order) -}}
-{{- $entries = append $entries (dict "name" $name "value" $value) -}}
-{{- end -}}
-{{- $listed := .positions -}}
-{{- if not $row.maskOrdered }}{{ $listed = include "k8sel.ascending" .positions | mustFromJson }}{{ end -}}
-{{- $entries = append $entries (dict "name" $row.maskEnv "value" (include "k8sel.commas" $listed)) -}}
-{{- end -}}
-{{- toJson $entries -}}
-{{- end -}}
-
-{{/*
-Expressions of node affinity. The memory's label is rounded down to MiB, and Gt is "more than"; it is a card's, of which
-a slice has a part. Takes row and held.
+What a node's labels have to say of its devices, as expressions of node affinity. The memory's label is rounded down to MiB,
+and Gt is "more than"; it is a card's, of which a slice has a part. Takes the plan.
 */}}
 {{- define "k8sel.labels" -}}
 {{- $wanted := list -}}
-{{- if and .held.product .row.productLabel -}}
-{{- $wanted = append $wanted (dict "key" .row.productLabel "operator" "In" "values" .held.product) -}}
+{{- if and .devices.product .row.productLabel -}}
+{{- $wanted = append $wanted (dict "key" .row.productLabel "operator" "In" "values" .devices.product) -}}
 {{- end -}}
-{{- if and .held.memory .row.memoryLabel -}}
-{{- $below := sub (div .held.memory 1048576) 1 | max 0 | toString -}}
+{{- if and .devices.memory .row.memoryLabel -}}
+{{- $below := sub (div .devices.memory 1048576) 1 | max 0 | toString -}}
 {{- $wanted = append $wanted (dict "key" .row.memoryLabel "operator" "Gt" "values" (list $below)) -}}
 {{- end -}}
 {{- toJson $wanted -}}
@@ -92,10 +69,4 @@ a slice has a part. Takes row and held.
 {{- $positions := list -}}
 {{- range index . 1 }}{{ $positions = append $positions (get $places (toString .)) }}{{ end -}}
 {{- toJson $positions -}}
-{{- end -}}
-
-{{- define "k8sel.commas" -}}
-{{- $texts := list -}}
-{{- range . }}{{ $texts = append $texts (int . | toString) }}{{ end -}}
-{{- join "," $texts -}}
 {{- end -}}

@@ -1,12 +1,12 @@
 {{/* A job for the mpi-operator: the launcher runs mpirun and may see no device, the workers run sshd. */}}
 {{- define "k8sel.mpijob" -}}
 {{- $command := include "k8sel.command" . | mustFromJson -}}
-{{- $told := include "k8sel.told" (list . .facts.hidden.all) | mustFromJson -}}
+{{- $told := include "k8sel.told" (list . .facts.hidden) | mustFromJson -}}
 {{- $launcher := dict "plan" . "name" "launcher" "number" 1 "command" $command "env" $told "launcher" true -}}
-{{- $sshd := include "k8sel.sshd" . | mustFromJson -}}
+{{- $sshd := list .facts.mpi.sshd .ssh | include "k8sel.replaced" | mustFromJson | include "k8sel.literal" | mustFromJson -}}
 {{- $env := include "k8sel.env" . | mustFromJson -}}
-{{- $worker := dict "plan" . "name" "worker" "number" (int .spec.nodes) "command" $sshd "env" $env -}}
-{{- $_ := set $worker "port" (int .spec.mpi.sshPort) -}}
+{{- $port := int .spec.mpi.sshPort -}}
+{{- $worker := dict "plan" . "name" "worker" "number" (int .spec.nodes) "command" $sshd "env" $env "port" $port -}}
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 metadata:
