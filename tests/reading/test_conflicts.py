@@ -73,7 +73,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def refused(platform: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:
-    """What the rules refuse of a job on a platform."""
+    """Returns the messages of the rules that refuse a job on a platform."""
     least = {"image": "img", "command": ["run"], "launcher": "torchrun", "accelerator": {"type": "cpu"}}
     metadata = {"name": "train", "annotations": annotations or {}}
     job = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": metadata, "spec": least | spec}
@@ -118,7 +118,7 @@ def test_a_row_asks_for_what_there_is(row: Conflict) -> None:
 
 
 def _exists(path: str) -> bool:
-    """Whether a path begins with a part of the view, and goes on in the models and tables."""
+    """Reports whether a path begins with a part of the view, and goes on in the models and tables."""
     head, *keys = path.split(".")
     if head == "facts":
         return keys[0] in conflicts.FACTS
