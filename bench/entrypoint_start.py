@@ -36,7 +36,7 @@ def main(rounds: int = 40) -> None:
         environ = _machine(Path(folder), python)
         script, archive = str(Path(folder, files.SCRIPT)), str(Path(folder, files.ARCHIVE))
         cuda = {**environ, "K8SEL_EXPECT": json.dumps(EXPECT)}
-        cpu = {**environ, "K8SEL_ACCELERATOR": "cpu"}
+        cpu = {**environ, "K8SEL_ACCELERATOR": "cpu", "K8SEL_ROOT": str(Path(folder, "plain"))}
         rocm = {**environ, "K8SEL_ACCELERATOR": "rocm"}
         commands = {
             "python3 -c pass": ([python, "-c", "pass"], environ),
@@ -59,8 +59,9 @@ def _machine(folder: Path, python: str) -> dict[str, str]:
     """A machine of four fake GPUs and the entrypoint in ``folder``; the environment in which it is found."""
     for name in ("dev", "lib", "bin"):
         (folder / name).mkdir()
-    for minor in range(3):
-        (folder / "dev" / f"nvidia{minor}").touch()
+    for path in ("dev/nvidia0", "dev/nvidia1", "dev/nvidia2", "plain/dev/null"):  # plain: a container without devices
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).touch()
     _one_of_another_vendor(folder)
     library = folder / "lib" / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)

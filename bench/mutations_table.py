@@ -33,12 +33,14 @@ VENDORS = ("tests/entrypoint/test_vendors.py", "tests/entrypoint/test_counted.py
 CPUS = ("tests/entrypoint/test_cpus.py",)
 GATE = ("tests/entrypoint/test_gate.py",)
 AROUND = ("tests/entrypoint/test_surroundings.py", "tests/entrypoint/test_hostile.py")
+REFUSED_LINES = ("tests/fromline/test_refused.py",)
 LINES = ("tests/fromline/test_lines.py", "tests/fromline/test_refused.py", "tests/fromline/test_cpus.py")
 MANIFESTS = ("tests/frommanifest",)
 KEPT = ("tests/frommanifest/test_kept.py",)
 AUDIT = ("tests/audit",)
 RECEIPTS = ("tests/receipts/test_collect.py", "tests/receipts/test_compare.py")
 MAPPING = ("tests/cluster_client/test_mapping.py",)
+STATUS = ("tests/cluster_client/test_status.py",)
 CHANGES = ("tests/cluster_client/test_changes.py",)
 RECEIPT = ("tests/cli/test_receipt.py",)
 CLI = ("tests/cli/test_audit.py", "tests/cli/test_cli.py")
@@ -75,6 +77,7 @@ RULES = (
         '"spec.processesPerNode": {"above": "job.processes"}',
         BAD,
     ),
+    Mutation("rule-pod-name-off-by-one", "if len(pod) > LONGEST:", "if len(pod) >= LONGEST:", BAD),
     Mutation("rule-unequal-shares-pass", "and len(devices) % processes", "and len(devices) < processes", BAD),
     Mutation("rule-doubled-neighbour-passes", "in devices[:index]:", "in devices[: max(index - 1, 0)]:", BAD),
     Mutation("rule-order-of-a-set-swapped", "not row.mask_ordered and any(", "row.mask_ordered and any(", BAD),
@@ -149,6 +152,11 @@ PLAN = (
     Mutation("mpi-hostfile-elsewhere", '"--hostfile", "/etc/mpi/hostfile"', '"--hostfile", "/etc/mpi/hosts"', PLANNING),
     Mutation("mpi-local-rank-is-rank", '"OMPI_COMM_WORLD_LOCAL_RANK"', '"OMPI_COMM_WORLD_RANK"', MODES),
     Mutation("docker-nodes-share-devices", "number + node.node_rank * plan.devices.count", "number", DOCKER),
+    Mutation(
+        "docker-cdi-of-all-nodes", "tuple(host.cdi[number] for number in numbers)", "tuple(host.cdi.values())", DOCKER
+    ),
+    Mutation("docker-cdi-by-capability", "[] if container.driver == CDI else [[", "[[", DOCKER),
+    Mutation("docker-cdi-of-several", "wanted in paths and not paths & others", "wanted in paths", DOCKER),
     Mutation("docker-rank-zero-everywhere", '"RANK": str(node.node_rank)', '"RANK": "0"', DOCKER),
     Mutation("docker-cpus-off", '_scaled(limits.get("cpu"), 10**9)', '_scaled(limits.get("cpu"), 10**6)', DOCKER),
     Mutation("docker-line-loses-ulimits", '"--ulimit", _pairs(container.ulimits)', '"--ulimit", ()', DOCKER),
@@ -166,12 +174,19 @@ START = (
     Mutation("found-doubled-passes", "each.count(name) > 1", "each.count(name) > 2", MACHINES),
     Mutation("found-other-product-passes", "_without_sharing(name) not in allowed]", "not name]", MACHINES),
     Mutation("found-memory-off-by-one", "[position].memory < least", "[position].memory <= least", AROUND),
+    Mutation(
+        "found-unequal-shares-pass",
+        '== "process" and devices % processes',
+        '== "process" and devices < processes',
+        MACHINES,
+    ),
+    Mutation("found-half-of-shm-passes", "_ENOUGH = 0.95", "_ENOUGH = 0.5", AROUND),
     Mutation("found-processes-off-by-one", "and processes > devices", "and processes > devices + 1", MACHINES),
     Mutation("other-kind-ends-quietly", "is none of {', '.join(sorted(rows))}\"])", 'is unknown"], 0)', MODES),
     Mutation("enforce-goes-on", "raise Stop(messages)\n", "return\n", MODES),
     Mutation(
         "warn-says-nothing",
-        'report.say(f"{message} (check: {check}, going on)")',
+        'report.say(f"{message} (check: {check}, continuing)")',
         "pass",
         MODES,
     ),
@@ -213,6 +228,9 @@ READ = (
     Mutation("line-position-for-host-number", "tuple(draft.exposed[each] for each", "tuple(each for each", LINES),
     Mutation("line-count-off-by-one", '"count"), max(devices) + 1', '"count"), max(devices)', LINES),
     Mutation("line-nodes-are-ranks", "max(ranks // each, 1)", "max(ranks, 1)", LINES),
+    Mutation(
+        "line-hosts-rounded-down", "-(-int(total.text) // len(slots))", "int(total.text) // len(slots)", REFUSED_LINES
+    ),
     Mutation("line-fewer-nodes-pass", "if colon and least != most", "if colon and least > most", LINES),
     Mutation("line-threads-lost", "draft.env.pop(_THREADS, None)", "None", LINES),
     Mutation(
@@ -241,6 +259,7 @@ READ = (
         "node.threads * node.processes >= node.cpus",
         AUDIT,
     ),
+    Mutation("audit-mask-at-the-count-passes", "int(part) >= count", "int(part) > count", AUDIT),
     Mutation("audit-double-passes", "len(set(listed)) < len(listed)", "len(set(listed)) < len(listed) - 1", AUDIT),
 )
 
@@ -271,6 +290,7 @@ REST = (
         CHANGES,
     ),
     Mutation("cluster-suspend-sent-again", 'if key != "suspend"', "if key", CHANGES),
+    Mutation("cli-timeout-is-a-failure", '"timeout": 124}', '"timeout": 1}', STATUS),
     Mutation("krm-half-a-list", "if made.failed else made", "if not made.failed else made", KRM),
     Mutation("krm-keeps-notes", '("config.kubernetes.io/", "internal', '("internal', KRM),
     Mutation("krm-severity-lost", 'Kind.WARNING: "warning"', 'Kind.WARNING: "error"', KRM),

@@ -48,7 +48,7 @@ def files() -> dict[str, bytes]:
         "files/accelerators.json": accelerators.TABLE.read_bytes(),
         "files/backends.json": backends.TABLE.read_bytes(),
         "files/conflicts.json": conflicts.TABLE.read_bytes(),
-        "files/launchers.json": _json({name: _plain(row) for name, row in launchers.LAUNCHERS.items()}),
+        "files/launchers.json": _json({name: _launcher(row) for name, row in launchers.LAUNCHERS.items()}),
         "files/mpi.json": launchers.MPI_TABLE.read_bytes(),
         "files/entrypoint.sh": brought.script().encode(),
     }
@@ -252,16 +252,18 @@ def _mpi() -> dict[str, Any]:
     }
 
 
+def _launcher(row: launchers.Launcher) -> dict[str, Any]:
+    """Returns a launcher's row with the kinds of job that run it; the first is the default."""
+    return {**_plain(row), "targets": row.targets}
+
+
 def _refusals() -> dict[str, Any]:
     """Returns the values that the rules compare with."""
     return {
         "conflicts": conflicts.FACTS,
         "withoutDevices": accelerators.without_devices().name,
         "computes": conflicts.COMPUTES,
-        "targets": {
-            kind: {"launchers": [name for name, row in launchers.LAUNCHERS.items() if kind in row.targets]}
-            for kind in JOB_KINDS
-        },
+        "targets": conflicts.TARGETS,
         "bound": _bound(),
         "starters": sorted(launch_rules.STARTERS),
         "modules": sorted(launch_rules.MODULES),

@@ -22,6 +22,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from k8sel.bundle import zipapp
 
 ROOT = Path(__file__).parents[1]
 CHART = Path("charts", "k8sel")
+_ZIPAPP_IN_CHART = f"k8sel/files/{brought.ARCHIVE}"
 EARLIEST = 315532800  # 1980: a wheel is a zip, which knows no earlier time
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 IMAGES = {"entrypoint": f"k8sel-entrypoint:{__version__}", "cli": f"k8sel:{__version__}"}  # by the Dockerfile's target
@@ -114,10 +116,12 @@ def _unpacked(archive: Path) -> dict[str, bytes]:
 
 
 def _chart(tree: Path, archive: bytes) -> dict[str, bytes]:
-    """The chart's files, with the zipapp of this release: all of its parts have the same one."""
+    """Returns the files that helm packs, with the zipapp of this release: all of its parts have the same one."""
     folder = tree / CHART
-    files = {f"k8sel/{file.relative_to(folder)}": file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    return {**files, f"k8sel/files/{brought.ARCHIVE}": archive}
+    ignored = (folder / ".helmignore").read_text(encoding="utf-8").splitlines()
+    paths = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+    packed = {name: file for name, file in paths.items() if not any(fnmatch(name, pattern) for pattern in ignored)}
+    return {**{f"k8sel/{name}": file.read_bytes() for name, file in packed.items()}, _ZIPAPP_IN_CHART: archive}
 
 
 def _packed(files: Mapping[str, bytes], time: int) -> bytes:

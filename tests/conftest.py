@@ -114,7 +114,8 @@ def torch_env() -> dict[str, str]:
     if sys.version_info[:2] != (3, 11):
         unavailable("torch for the tests is built for Python 3.11: run them with python3.11")
     torch = _cached("torch")
-    return {**os.environ, "PYTHONPATH": str(torch), "PATH": f"{torch / 'bin'}:{os.environ['PATH']}"}
+    path = f"{torch / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # Debian has no `python` of its own
+    return {**os.environ, "PYTHONPATH": str(torch), "PATH": path}
 
 
 @pytest.fixture(scope="session")

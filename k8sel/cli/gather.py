@@ -12,7 +12,7 @@ from k8sel.cli import options
 from k8sel.entrypoint import protocol
 from k8sel.entrypoint.report import RECEIPT
 from k8sel.errors import ClusterError
-from k8sel.facts import names
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def of_job(at: Cluster, ref: JobRef) -> Receipts:
     cluster.logs(at, ref, follow=False, on_line=seen.take)
     planned = _planned(expected)
     found = collect(seen.receipts, planned)
-    wanted = names.nodes(seen.status.name, seen.status.kind, planned) if planned else ()
+    wanted = JOB_KINDS[seen.status.kind].nodes(seen.status.name, planned) if planned else ()
     if found is None:
         every = wanted or [pod.node for pod in seen.status.pods]
         why = [seen.why(node) for node in every] if expected else ["it starts without the entrypoint (mode: none)"]

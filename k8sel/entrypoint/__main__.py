@@ -1,4 +1,4 @@
-"""The command ``k8sel-entrypoint``: reads its mode and environment, ends as the user's command or with a message."""
+"""The command ``k8sel-entrypoint``: reads its mode and environment, and becomes the user's command or stops."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import gc
 import os
 import sys
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 from k8sel.entrypoint.report import MISMATCH, Stop
 
 if TYPE_CHECKING:
@@ -25,25 +24,25 @@ COMMAND: same process id, same signals, same exit status.
 Modes:
   node    (default) this node for all its processes: masks, threads, COMMAND
   rank    one process that mpirun or torchrun has started: its own mask, RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
-  gate    MPI's launcher: one check on each node through the expectation's probe command, then COMMAND (the real mpirun)
-  check   only look, and print this node's report as one line of JSON; the exit status is always 0
+  gate    MPI's launcher: checks each node once, by the expectation's probe command, then COMMAND (the real mpirun)
+  check   checks this node, and prints a report as one line of JSON; the exit status is always 0
 
-What to find comes from K8SEL_EXPECT (JSON, written by k8sel), or by hand from:
+The expected devices are in K8SEL_EXPECT (JSON, written by k8sel). Set these variables instead to use it by hand:
   K8SEL_ACCELERATOR   a row of k8sel's table: cuda, rocm, xpu, hpu, cpu, ...
   K8SEL_COUNT         devices that this node must have, exactly
-  K8SEL_DEVICES       positions among them, for local ranks 0, 1, ...: 2,0 (default: all of K8SEL_COUNT, else 0)
+  K8SEL_DEVICES       positions of the devices for local ranks 0, 1, ...: 2,0 (default: all of K8SEL_COUNT, else 0)
   K8SEL_ORDER         how positions are counted: pci (default) or fastest (the driver's own)
-  K8SEL_PRODUCT       allowed products in the node label's spelling, commas between them
-  K8SEL_MEMORY        memory that each of them must have, at least: 40Gi
-  K8SEL_BACKEND       torch.distributed's backend that COMMAND uses: are the libraries beside it for this one?
+  K8SEL_PRODUCT       allowed products in the node label's spelling, separated by commas
+  K8SEL_MEMORY        memory that each device must have, at least: 40Gi
+  K8SEL_BACKEND       backend of torch.distributed that COMMAND uses; the libraries beside COMMAND must have it
 
 Also read:
-  K8SEL_CHECK            enforce (default), warn (say it and go on), off (no look; masks by position); beside
-                         K8SEL_EXPECT it counts for this start instead of what the job says, and that is printed
-  OMP_NUM_THREADS        is kept if set, and else written from the cores that this container has, less oneCCL's workers
+  K8SEL_CHECK            enforce (default), warn (print the problems and continue), off (no check; masks by position);
+                         beside K8SEL_EXPECT it overrides the job's check for this start, and a line reports it
+  OMP_NUM_THREADS        kept if it is set; else each process gets its share of the cores, less oneCCL's workers
   CCL_WORKER_COUNT       oneCCL's workers: threads of each process that need cores of their own
   K8SEL_NODE             this node's name in messages (default: the host's name)
-  K8SEL_TERMINATION_LOG  where the message of a stop goes (default: /dev/termination-log, where there is one)
+  K8SEL_TERMINATION_LOG  file for the message of a stop (default: /dev/termination-log, if it exists)
 
 Exit status: the command's own; 78 when the command was not started (a mismatch, a wrong expectation, no such program);
 1 when the gate's mpirun could not reach any node.
@@ -62,7 +61,7 @@ def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
         _end(stop.messages, environ)
         sys.exit(stop.status)
     except Exception as error:
-        _end([f"error in the entrypoint itself, please report it: {_brief(error)}"], environ)
+        _end([f"internal error: {_brief(error)}: report it as a bug of k8sel"], environ)
         sys.exit(MISMATCH)
 
 
@@ -77,9 +76,9 @@ def run(words: list[str], environ: dict[str, str], root: str = "") -> int:
         sys.stdout.write(f"k8sel-entrypoint {__version__}\n")
         return 0
     mode, command = split(words)
-    from k8sel.entrypoint.start import environment
+    from k8sel.entrypoint import start
 
-    environ = environment.under(environ)
+    environ = start.with_container(environ)
     if mode != "check":
         _start(mode, command, environ, root)
     return _check(environ, root)
@@ -91,18 +90,18 @@ def split(words: list[str]) -> tuple[str, list[str]]:
     if rest and rest[0] == "--":
         return mode, rest[1:]
     if rest and rest[0].startswith("-"):
-        raise Stop([f"unknown option {rest[0]}: k8sel-entrypoint [{'|'.join(MODES)}] [--] COMMAND..., see --help"])
+        usage = f"k8sel-entrypoint [{'|'.join(MODES)}] [--] COMMAND..."
+        raise Stop([f"unknown option {rest[0]}: write {usage}, or see --help"])
     return mode, rest
 
 
 def _start(mode: str, command: list[str], environ: dict[str, str], root: str) -> NoReturn:
-    from k8sel.entrypoint import launch
-    from k8sel.entrypoint.start import expect
+    from k8sel.entrypoint import launch, start
 
-    if not command or _unasked(environ):
+    if not command or _is_turned_off(environ):
         launch.become(launch.find(command, environ), command, environ)
-    here, expectation = _machine(environ, root), expect.read(environ, command)
-    environ = expect.handed_on(expectation, environ)
+    here, expectation = _machine(environ, root), start.expectation(environ, command)
+    environ = start.for_ranks(expectation, environ)
     if expectation.backend or expectation.mpi:
         from k8sel.entrypoint.start import setvars
 
@@ -115,13 +114,13 @@ def _start(mode: str, command: list[str], environ: dict[str, str], root: str) ->
     else:
         from k8sel.entrypoint.start import node
 
-        start = node.start_rank if mode == "rank" else node.start_node
-        environ = start(expectation, here, environ, command)
+        begin = node.start_rank if mode == "rank" else node.start_node
+        environ = begin(expectation, here, environ, command)
     launch.become(program, command, environ)
 
 
-def _unasked(environ: dict[str, str]) -> bool:
-    """Tells whether K8SEL_CHECK=off is the only variable: the user turns off the entrypoint of an image."""
+def _is_turned_off(environ: dict[str, str]) -> bool:
+    """Reports if K8SEL_CHECK=off is the only variable: the user turns off the entrypoint of an image."""
     given = [name for name in environ if name.startswith("K8SEL_")]
     return given == ["K8SEL_CHECK"] and environ["K8SEL_CHECK"] == "off"
 
@@ -131,8 +130,8 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
     if environ.get("K8SEL_ROOT") and not root:
         raise Stop(
             [
-                "K8SEL_ROOT is set, and the entrypoint does not read it: it looks for devices on this machine alone. "
-                "Take it out of the image's ENV and of spec.env"
+                "K8SEL_ROOT is set, and the entrypoint ignores it: it always checks this machine. "
+                "Remove the variable from the image's ENV and from spec.env"
             ]
         )
     from k8sel.entrypoint import machine
@@ -142,15 +141,15 @@ def _machine(environ: dict[str, str], root: str) -> Machine:
 
 def _check(environ: dict[str, str], root: str) -> int:
     """Prints this node's report, also after an error."""
-    from k8sel.entrypoint import report
-    from k8sel.entrypoint.start import expect, gate
+    from k8sel.entrypoint import report, start
+    from k8sel.entrypoint.start import gate
 
     try:
-        answer = gate.check_here(expect.read(environ, []), _machine(environ, root), environ)
+        answer = gate.check_here(start.expectation(environ, []), _machine(environ, root), environ)
     except Stop as stop:
         answer = gate.failed(environ, stop.messages)
     except Exception as error:
-        answer = gate.failed(environ, [f"error in the entrypoint itself, please report it: {_brief(error)}"])
+        answer = gate.failed(environ, [f"internal error: {_brief(error)}: report it as a bug of k8sel"])
     report.node_report(answer)
     return 0
 

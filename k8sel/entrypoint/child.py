@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 from types import FrameType
 
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.machine import read
-from k8sel.entrypoint.record import TYPE_CHECKING, record
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class Signals:
 
 
 _children: list[subprocess.Popen[bytes] | None] = []  # None: being started
-_asked: list[int] = []  # the signals received
+_received: list[int] = []  # signals
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    _asked.append(number)
+    _received.append(number)
     if None in _children:
         return  # run() ends the child as soon as it has started
     for child in _children:
@@ -87,8 +87,8 @@ def run(command: list[str], environ: dict[str, str], seconds: float) -> Ended:
             _children.clear()
             raise Stop([f"{command[0]} cannot be executed: {error.strerror}"]) from None
         _children[:] = [child]
-        if _asked:
-            _end(_asked[0], None)
+        if _received:
+            _end(_received[0], None)
         status = _wait(child, seconds)
         _leave_none(before)
         return Ended(status, _bytes(output), _bytes(errors).decode(errors="replace"), seconds)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.machine import Machine, names, read, whole
-from k8sel.entrypoint.record import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from typing import Iterable
 
-AFFINITY = "CCL_WORKER_AFFINITY"  # where these are bound to
+AFFINITY = "CCL_WORKER_AFFINITY"  # the CPUs that these are bound to
 WORKERS = "CCL_WORKER_COUNT"  # threads that oneCCL starts in each process: uxlfoundation/oneCCL, env-variables.rst
 _MOST = 2**13  # the most CPUs that Linux supports: NR_CPUS in arch/x86/Kconfig
 
@@ -44,7 +44,8 @@ def crowded(share: Share) -> list[str]:
     if share.cores is None or not share.workers or share.cores > share.workers:
         return []
     workers = "a worker" if share.workers == 1 else f"{share.workers} workers"
-    return [f"each process has {cores(share)} for {workers} of oneCCL and its own threads: fewer processes or workers"]
+    fact = f"each process has {cores(share)} for {workers} of oneCCL and its own threads"
+    return [f"{fact}: use fewer processes or workers"]
 
 
 def cores(share: Share) -> str:

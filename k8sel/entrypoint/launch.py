@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ INSTALL = {  # a launcher's program -> how to install it
 def find(command: list[str], environ: dict[str, str]) -> str:
     """Returns the path of the command's program. Raises Stop if there is none: a retry does not change the image."""
     if not command:
-        raise Stop(["no command to start: k8sel-entrypoint [MODE] [--] COMMAND..."])
+        raise Stop(["no command given: write k8sel-entrypoint [MODE] [--] COMMAND..."])
     started = behind_env(command)
     for words in (started, command):  # env itself would report it only when the gate probes the nodes
         if not on_path(words, environ):
@@ -50,12 +49,12 @@ def behind_env(command: list[str]) -> list[str]:
 
 def _not_found(name: str, environ: dict[str, str]) -> str:
     if "/" in name:
-        return f"{name} {_what(name)}"
+        return f"{name} {_why_not(name)}"
     others = [path for folder in _search(environ) if _is_there(path := os.path.join(folder, name))]
-    beside = f", and {', '.join(f'{path} {_what(path)}' for path in others)}" if others else ""
+    beside = f", and {', '.join(f'{path} {_why_not(path)}' for path in others)}" if others else ""
     path, way = environ.get("PATH", "not set"), INSTALL.get(name, "")
-    hint = f": {way}" if way and not others else ""
-    return f"{name} is not in the image, or cannot be executed (PATH is {path}){beside}{hint}"
+    hint = f": run {way}" if way and not others else ""
+    return f"no program {name} on PATH ({path}){beside}{hint}"
 
 
 def _search(environ: dict[str, str]) -> list[str]:
@@ -66,12 +65,12 @@ def _is_there(path: str) -> bool:
     return os.path.lexists(path) and not os.path.isdir(path)
 
 
-def _what(path: str) -> str:
+def _why_not(path: str) -> str:
     """Returns the reason why ``path`` cannot be executed."""
     if os.path.isdir(path):
         return "is a folder, not a program"
     if os.path.exists(path):
-        return "cannot be executed: it is not marked as a program (chmod +x), or its folder is mounted noexec"
+        return "cannot be executed: run chmod +x on it, or mount its folder without noexec"
     if os.path.islink(path):
         return f"is a link to {os.readlink(path)}, which is not in the image"
     return "is not in the image"
@@ -79,7 +78,7 @@ def _what(path: str) -> str:
 
 def become(program: str, command: list[str], environ: dict[str, str]) -> NoReturn:
     """Executes ``program`` as ``command``. Raises Stop if the kernel refuses it."""
-    for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores them, and exec would hand that on
+    for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores them, and the program would inherit that
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:

@@ -1,23 +1,57 @@
-"""JSON and signals from the C parts of Python's own modules, without the imports of their Python parts.
+"""Small replacements for dataclasses, json, signal and typing, whose imports would double the time of a start.
 
-``json`` and ``signal`` import re, enum, functools and collections, which takes a third of the start. The entrypoint
-reads and writes one small object only. Without the C parts, and for error messages, the full modules are used.
+``record`` replaces dataclasses: with ``typing.NamedTuple``, each class would cost half as much as the import. JSON and
+signals come from the C parts of Python's own modules; their Python parts import re, enum, functools and collections.
+Without the C parts, and for error messages, the full modules are used.
 """
 
 from __future__ import annotations
 
-from k8sel.entrypoint.record import TYPE_CHECKING
+__all__ = ["TYPE_CHECKING", "dumps", "loads", "record", "replace", "signal"]
 
-__all__ = ["dumps", "loads", "signal"]
-
+TYPE_CHECKING = False  # type checkers take it for true; this avoids the import of typing
 if TYPE_CHECKING:
     import signal
+    from dataclasses import dataclass as record
+    from dataclasses import replace
     from typing import Any
 else:
     try:
         import _signal as signal  # the same functions as Lib/signal.py, without its enums
     except ImportError:
         import signal
+
+    def record(*, frozen):  # noqa: ANN001, ANN201
+        """Does the same as ``dataclass(frozen=True)``: __init__, equality, repr, and no change afterwards."""
+        return _made if frozen else None
+
+    def replace(value, **changes):  # noqa: ANN001, ANN003, ANN201
+        """Returns a copy of ``value`` with ``changes``."""
+        return type(value)(**{**value.__dict__, **changes})
+
+    def _made(kind):  # noqa: ANN001, ANN202
+        names = tuple(kind.__annotations__)
+        default = {name: kind.__dict__[name] for name in names if name in kind.__dict__}
+
+        def __init__(self, *values, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+            fields = {**default, **dict(zip(names, values)), **named}  # noqa: B905  (strict= is Python 3.10's)
+            if len(values) > len(names) or len(fields) != len(names) or not set(names).issuperset(fields):
+                raise TypeError(f"{kind.__name__} has the fields {', '.join(names)}")
+            self.__dict__.update(fields)
+
+        kind.__init__ = __init__
+        kind.__eq__ = lambda self, other: type(other) is kind and self.__dict__ == other.__dict__
+        kind.__hash__ = lambda self: hash(tuple(self.__dict__[name] for name in names))
+        kind.__repr__ = _shown
+        kind.__setattr__ = kind.__delattr__ = _refuse
+        return kind
+
+    def _shown(self):  # noqa: ANN001, ANN202
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({fields})"
+
+    def _refuse(self, name, *value):  # noqa: ANN001, ANN002, ANN202
+        raise AttributeError(f"{type(self).__name__}.{name} is frozen")
 
 
 def loads(text: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -23,7 +23,7 @@ class Machine:
     proc: str = "/proc"
     sys: str = "/sys"
     lib: str = ""  # folder that vendors' libraries are loaded from; empty: wherever the loader finds them
-    system: str = ""  # as `uname -sm` says it: Linux x86_64, Darwin arm64
+    system: str = ""  # the output of `uname -sm`: Linux x86_64, Darwin arm64
     root: str = ""  # the folder below which a test lays out all of these
     environ: Mapping[str, str] | None = None  # variables that change how drivers count devices
 

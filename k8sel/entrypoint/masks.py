@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Device, Found, because
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.discovery import Device, Found, with_notes
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 if TYPE_CHECKING:
@@ -15,25 +15,25 @@ class Process:
     """One process of the node."""
 
     local_rank: int
-    own: tuple[int, ...]  # positions it computes on
+    own: tuple[int, ...]  # positions of the devices that it uses
     variables: dict[str, str]  # masks
 
 
 def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
-    """The devices and the mask of each process of the node; devices that are missing are left out."""
+    """Returns the devices and the mask of each process of the node, without devices that are missing."""
     number, isolation = expectation.processes_per_node, expectation.isolation
     everything = everyones(row, found, hidden, expectation)
     result = []
     for rank in range(number):
         seen = _there(own(expectation.devices, number, rank, isolation), found)
-        alone = isolation == "process"  # then what a rank sees is what it computes on
+        alone = isolation == "process"  # then a rank sees only its own devices
         written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
         result.append(Process(rank, seen, written))
     return result
 
 
 def everyones(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> dict[str, str]:
-    """The variables of a process that sees all of the job's devices on this node."""
+    """Returns the variables of a process that sees all of the job's devices on this node."""
     return _hidden_or_masked(_there(expectation.devices, found), row, found, hidden, expectation.order)
 
 
@@ -54,7 +54,7 @@ def _hidden_or_masked(
 
 
 def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    """The positions in a local rank's mask: all, or with isolation ``process`` its own consecutive part."""
+    """Returns the positions in a local rank's mask: all, or with isolation ``process`` its own consecutive part."""
     if isolation != "process":
         return devices
     size = len(devices) // processes
@@ -62,13 +62,13 @@ def share(devices: tuple[int, ...], processes: int, local_rank: int, isolation: 
 
 
 def shares(devices: tuple[int, ...], processes: int, isolation: str) -> list[tuple[int, ...]]:
-    """The positions in the masks of a node's processes: one for all, or with isolation ``process`` each its own."""
+    """Returns the positions in the masks of a node's processes: one for all, or one each (isolation ``process``)."""
     ranks = range(processes if isolation == "process" else 1)
     return [share(devices, processes, rank, isolation) for rank in ranks]
 
 
 def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    """The positions a local rank computes on: ``devices[r]`` of those it sees; all of them for a node's one process."""
+    """Returns the positions that a local rank computes on: its ``devices[r]``; for a node's one process all of them."""
     if isolation == "process" or processes == 1:
         return share(devices, processes, local_rank, isolation)
     return devices[local_rank : local_rank + 1]
@@ -141,17 +141,17 @@ def _uncounted(order: str, found: Found) -> str:
     """Returns why the driver's own order cannot be used; empty for one device, which is first in any order."""
     if order == "pci" or len(found.devices) < 2 or not any(device.part for device in found.devices):
         return ""
-    return f"cannot be counted by order {order}: how the driver numbers parts of cards is not known. order: pci"
+    return f"cannot be counted by order {order}, since the driver's numbers for parts are not known: use order: pci"
 
 
 def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
     """Returns why one process cannot use all these devices."""
     parts = [bool(found.devices[position].part) for position in positions]
     if found.alone and any(parts) and len(parts) > 1:
-        return f"cannot be one process's: {found.alone}. isolation: process, with one process for each"
+        return f"cannot be used by one process, since {found.alone}: set isolation: process, with one process for each"
     if row.maskValue == "uuid" and any(parts) and not all(parts):
         # torch/cuda/__init__.py, _parse_visible_devices: the first entry decides the kind of all entries
-        return "cannot be one process's: PyTorch reads whole GPUs or parts of them (MIG) from a mask, not both"
+        return "cannot be used by one process, since PyTorch reads whole GPUs or parts (MIG) from a mask: use one kind"
     return ""
 
 
@@ -161,10 +161,10 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
     if everything or variables(row, order, positions, found.devices):
         return ""
     if row.maskValue == "range" and all(found.devices[position].number for position in positions):
-        return f"cannot be one process's: {row.maskEnv} is one range, and what they count leaves a hole"
-    return f"cannot be named in {row.maskEnv}: {found.how} does not say what stands for them there{because(found)}"
+        return f"cannot be used by one process, since {row.maskEnv} is one range: use neighbours"
+    return with_notes(f"cannot be named in {row.maskEnv}: no value for them is known by {found.how}", found)
 
 
 def hidden(rows: dict[str, Row]) -> dict[str, str]:
-    """The variables that hide the devices of every vendor that has such a variable."""
+    """Returns the variables that hide the devices of every vendor that has such a variable."""
     return {name: value for row in rows.values() for name, value in row.maskHide.items()}

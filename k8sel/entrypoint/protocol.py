@@ -6,8 +6,7 @@ The JSON is compact, with sorted camelCase keys. Readers parse it and do not com
 
 from __future__ import annotations
 
-from k8sel.entrypoint.lean import dumps, loads
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps, loads, record
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -23,7 +22,7 @@ PLAIN = (  # the variables that a user writes by hand instead
     "K8SEL_MEMORY",
     "K8SEL_BACKEND",
 )
-CHECK = "K8SEL_CHECK"  # what a mismatch does at this start
+CHECK = "K8SEL_CHECK"  # overrides the check of the job at this start
 ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 
@@ -86,7 +85,7 @@ def _parsed(text: str) -> Expectation:
     except ValueError as error:
         raise ValueError(f"{VARIABLE} is not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise ValueError(f"{VARIABLE} is not of version {VERSION}: the entrypoint and k8sel are of different releases")
+        raise ValueError(f"{VARIABLE} is not of version {VERSION}: use the entrypoint and k8sel of one release")
     known = {_camel(name): name for name in Expectation.__annotations__}
     unknown = sorted(set(fields) - set(known))
     if unknown:
@@ -96,18 +95,18 @@ def _parsed(text: str) -> Expectation:
         raise ValueError(f"{VARIABLE} lacks: {', '.join(missing)}")
     for key, value in fields.items():
         if not _fits(known[key], value):
-            raise ValueError(f"{VARIABLE}: {key} cannot be {_shown(value)}")
+            raise ValueError(f"{VARIABLE}: {key} cannot be {_shortened(value)}")
     values: dict[str, Any] = {known[key]: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
     return Expectation(**values)
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Tells whether ``value`` has the field's type. JSON's true is not a number, although Python's is."""
+    """Reports if ``value`` has the field's type. JSON's true is not a number, although Python's is."""
     if name in _LISTS:
         return isinstance(value, list) and all(_LISTS[name](item) for item in value)
     if name in (*_INTEGERS, *_BYTES):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.lean import dumps
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,7 +45,7 @@ def plain(text: str) -> str:
 def _write(file: int, text: str) -> None:
     try:
         os.write(file, text.encode(errors="backslashreplace"))
-    except OSError:  # nobody reads it
+    except OSError:  # it has no reader
         pass
 
 
@@ -63,7 +62,7 @@ def terminate(text: str, environ: dict[str, str]) -> None:
     Never creates the default file: in a pod, the kubelet mounts it. Creates the file of K8SEL_TERMINATION_LOG.
     """
     given = environ.get("K8SEL_TERMINATION_LOG")
-    flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | (os.O_CREAT if given else 0)  # never a wait for its reader
+    flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | (os.O_CREAT if given else 0)  # does not wait for a reader
     try:
         file = os.open(given or TERMINATION_LOG, flags, 0o644)
         os.write(file, _cut(text.encode(errors="backslashreplace")))

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 
 import k8sel
-from k8sel.entrypoint.lean import loads
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.lean import TYPE_CHECKING, loads, record
 
 if TYPE_CHECKING:
     from typing import Any
 
-BY_NUMBER = ("module", "range")  # mask values that positions do not say: without a look at the devices there is no mask
+BY_NUMBER = ("module", "range")  # mask values that only the devices show: if they are not known, there is no mask
 
 
 @record(frozen=True)
@@ -27,7 +26,7 @@ class Row:
     discovery: str  # the module of k8sel.entrypoint.discovery that finds its devices, and further arguments
     maskEnv: str | None  # the variable that hides and orders devices for a process
     maskValue: str | None  # the kind of value in the mask: uuid | index | module | range
-    maskOrdered: bool  # whether the mask's order is the process's order
+    maskOrdered: bool  # the process sees the devices in the mask's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
     library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
     libraryNeeds: str | None  # the package or setting that provides it

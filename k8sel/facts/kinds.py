@@ -1,29 +1,38 @@
-"""The kinds of object that k8sel applies to a cluster, with the facts that a client needs."""
+"""The kinds of object that k8sel applies to a cluster: how each names its pods, and what its operator does."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from k8sel.facts.names import LABEL_JOB
 
 _OPERATOR_LABEL = "training.kubeflow.org/job-name"  # on every pod, by both operators
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobKind:
-    """One kind of job: its API, its operator, and the fields that may change while it exists."""
+TargetName = Literal["PyTorchJob", "MPIJob"]
 
-    kind: str
+
+class JobKind(Struct, frozen=True, kw_only=True):
+    """One kind of job: its API, its pods, its operator, and the fields that may change while it exists."""
+
+    kind: TargetName
     group: str
     version: str
     plural: str
     operator: str
+    uses_mpi: bool  # runs the launchers that use MPI, and no others
     replica_specs: str  # the key under spec
+    first: str  # ends the name of the first pod
+    first_computes: bool  # the first pod is a node of the job; False: it only starts the others
     container: str | None  # the container that computes; None: the first one
     last: str | None  # the role whose pod is made only when all others are ready; None: all are made at once
     mutable: frozenset[str]  # keys of spec.runPolicy that the operator reads again and again
+    retries_any_failure: bool  # backoffLimit counts any failure; False: only a status of 128 or more
+    adds_init_container: bool  # to every pod but the first
+    unbuffers: bool  # appends PYTHONUNBUFFERED=1 to the env of the pods
 
     @property
     def api_version(self) -> str:
@@ -35,9 +44,32 @@ class JobKind:
         """The API path of the group and version."""
         return f"/apis/{self.api_version}"
 
+    def nodes(self, job: str, count: int) -> tuple[str, ...]:
+        """The names of the pods that compute, by node rank; each is also a host name."""
+        first = (self.first_pod(job),) if self.first_computes else ()
+        return first + tuple(_worker(job, index) for index in range(count - len(first)))
+
+    def pods(self, job: str, count: int) -> tuple[str, ...]:
+        """The pod names of the job that must be DNS labels."""
+        nodes = self.nodes(job, count)
+        return nodes if self.first_computes else (self.first_pod(job), *nodes)
+
+    def longest(self, job: str, count: int) -> str:
+        """The longest of ``pods``, without a list of all."""
+        workers = count - self.first_computes
+        return max(self.first_pod(job), _worker(job, workers - 1) if workers else "", key=len)
+
+    def first_pod(self, job: str) -> str:
+        """The name of the job's first pod."""
+        return f"{job}-{self.first}"
+
     def path(self, namespace: str, name: str = "") -> str:
         """The API path of one object, or of all objects in a namespace."""
         return f"{self.api_path}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+
+def _worker(job: str, index: int) -> str:
+    return f"{job}-worker-{index}"
 
 
 JOB_KINDS: Mapping[str, JobKind] = {
@@ -47,12 +79,18 @@ JOB_KINDS: Mapping[str, JobKind] = {
         version="v1",
         plural="pytorchjobs",
         operator="training-operator",
+        uses_mpi=False,
         replica_specs="pytorchReplicaSpecs",
+        first="master-0",
+        first_computes=True,
         container="pytorch",
         last=None,
         # Pods that exist are never changed; runPolicy is read at every reconcile:
         # kubeflow/trainer release-1.9 pkg/controller.v1/common/job.go, ReconcileJobs
         mutable=frozenset({"activeDeadlineSeconds", "backoffLimit", "cleanPodPolicy", "ttlSecondsAfterFinished"}),
+        retries_any_failure=False,
+        adds_init_container=True,  # pkg/controller.v1/pytorch/initcontainer.go
+        unbuffers=True,  # pkg/controller.v1/pytorch/envvar.go
     ),
     "MPIJob": JobKind(
         kind="MPIJob",
@@ -60,12 +98,18 @@ JOB_KINDS: Mapping[str, JobKind] = {
         version="v2beta1",
         plural="mpijobs",
         operator="mpi-operator",
+        uses_mpi=True,
         replica_specs="mpiReplicaSpecs",
+        first="launcher",
+        first_computes=False,
         container=None,
         last="launcher",  # k8sel writes launcherCreationPolicy: WaitForWorkersReady
         # The rest of runPolicy goes into the launcher's Job once, when it is made:
         # kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go, newLauncherJob
         mutable=frozenset({"cleanPodPolicy"}),
+        retries_any_failure=True,
+        adds_init_container=False,
+        unbuffers=False,
     ),
 }
 

@@ -7,6 +7,8 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from k8sel.facts.kinds import JOB_KINDS, TargetName
+
 MPI_TABLE = Path(__file__).parent / "mpi.json"
 
 
@@ -14,7 +16,6 @@ class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
     """The way in which a launcher places its processes."""
 
     title: str  # what it does, for people
-    targets: tuple[str, ...]  # the targets that can run it; the first is the default
     per_device: bool  # starts one process for each device by default
     uses_mpi: bool = False
     restarts: bool = True  # starts failed processes again
@@ -25,6 +26,11 @@ class Launcher(Struct, frozen=True, kw_only=True, rename="camel"):
     warning: tuple[str, str] | None = None  # message and hint: the effect of a program that is not the launcher's own
     warning_without_devices: tuple[str, str] | None = None
     ccl: Mapping[str, str] = MappingProxyType({})  # oneCCL's variables; mpirun's are in the row of its MPI
+
+    @property
+    def targets(self) -> tuple[TargetName, ...]:
+        """The kinds of job that run it; the first is the default."""
+        return tuple(row.kind for row in JOB_KINDS.values() if row.uses_mpi == self.uses_mpi)
 
 
 # Without MPI, oneCCL can use only libfabric, and torch's agent sets each process's place on its node:
@@ -45,13 +51,11 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
     {
         "torchrun": Launcher(
             title="starts one process for each device, and gives each its LOCAL_RANK and RANK",
-            targets=("PyTorchJob",),
             per_device=True,
             ccl=_BY_AGENT,
         ),
         "accelerate": Launcher(
             title="starts one process for each device, by `accelerate launch`",
-            targets=("PyTorchJob",),
             per_device=True,
             program="accelerate",
             env_without_devices=MappingProxyType({"ACCELERATE_USE_CPU": "true"}),
@@ -64,7 +68,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
         ),
         "deepspeed": Launcher(
             title="starts one process for each device, by torchrun, which keeps the devices' order",
-            targets=("PyTorchJob",),
             per_device=True,
             warning=_BY_TORCHRUN,
             warning_without_devices=_BY_TORCHRUN,
@@ -72,7 +75,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
         ),
         "mpirun": Launcher(
             title="starts one process for each device, over ssh: the image needs an MPI and sshd",
-            targets=("MPIJob",),
             per_device=True,
             uses_mpi=True,
             restarts=False,
@@ -81,7 +83,6 @@ LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(
         ),
         "python": Launcher(
             title="starts the command once on each node",
-            targets=("PyTorchJob",),
             per_device=False,
             restarts=False,
             starts_one=True,

@@ -5,7 +5,8 @@ No ``from __future__ import annotations``, as in ``spec.py``.
 
 from typing import Literal
 
-from k8sel.jobfile.spec import Accelerator, Entrypoint, JobFile, Mpi, MpiName, Policy, Spec, TargetName
+from k8sel.facts.kinds import TargetName
+from k8sel.jobfile.spec import Accelerator, Entrypoint, JobFile, Mpi, MpiName, Policy, Spec
 
 
 class CompleteAccelerator(Accelerator, frozen=True, kw_only=True):

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from k8sel.facts.kinds import TargetName
+
 API_VERSION = "k8sel.dev/v1alpha1"
 KIND = "AcceleratedJob"
 
 LauncherName = Literal["torchrun", "accelerate", "deepspeed", "mpirun", "python"]
-TargetName = Literal["PyTorchJob", "MPIJob"]
 MpiName = Literal["OpenMPI", "Intel", "MPICH"]
 
 Dns1035 = Annotated[

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec import UNSET
 
 from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteSpec
@@ -114,7 +115,7 @@ def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if not spec.policy.backoff_limit:
         return
     path = ("policy", "backoffLimit")
-    if spec.target == "MPIJob":
+    if JOB_KINDS[spec.target].retries_any_failure:
         yield _warning(path, "the launcher starts again after a failed check too", "write backoffLimit: 0")
         return
     final, way = (

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.errors import Problem
+from k8sel.facts.kinds import TargetName
 
 Argv = tuple[str, ...]
 Fragment = Mapping[str, Any]  # a part of a Kubernetes object, as the user wrote it
@@ -73,7 +74,7 @@ class JobPlan(Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: str | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    target: Literal["PyTorchJob", "MPIJob"]
+    target: TargetName
     launcher: str
     image: str
     nodes: tuple[Node, ...]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.facts import names
+from k8sel.facts.kinds import JOB_KINDS, JobKind
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile import oneccl
@@ -63,7 +64,7 @@ def _labels(job: CompleteJob) -> dict[str, str]:
 
 def _nodes(spec: CompleteSpec, job: str, chosen: Devices, platform: Platform) -> tuple[Node, ...]:
     count, processes = spec.nodes, spec.processes_per_node
-    called = ("localhost",) * count if not platform.in_container else names.nodes(job, spec.target, count)
+    called = ("localhost",) * count if not platform.in_container else JOB_KINDS[spec.target].nodes(job, count)
     isolation = spec.accelerator.isolation
     return tuple(
         Node(name=name, node_rank=index, ranks=devices.ranks(chosen, processes, isolation, index * processes))
@@ -109,11 +110,11 @@ def _fixed_env(spec: CompleteSpec, chosen: Devices) -> dict[str, str]:
 def _env(spec: CompleteSpec, job: str, chosen: Devices, platform: Platform) -> tuple[Fragment, ...]:
     constants = {**chosen.exposure_env, **_fixed_env(spec, chosen)}
     if LAUNCHERS[spec.launcher].uses_mpi:
-        constants |= {"MASTER_ADDR": _master(job, platform), **mpi.CONSTANTS}
+        constants |= {"MASTER_ADDR": _master(job, JOB_KINDS[spec.target], platform), **mpi.CONSTANTS}
     if not chosen.positions:
         constants |= LAUNCHERS[spec.launcher].env_without_devices
     return env.merge(env.constants(constants | oneccl.variables(spec)), env.entries(spec.env))
 
 
-def _master(job: str, platform: Platform) -> str:
-    return "127.0.0.1" if not platform.over_ssh else f"{names.nodes(job, 'MPIJob', 1)[0]}.{job}"
+def _master(job: str, kind: JobKind, platform: Platform) -> str:
+    return "127.0.0.1" if not platform.over_ssh else f"{kind.nodes(job, 1)[0]}.{job}"

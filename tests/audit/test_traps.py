@@ -67,6 +67,8 @@ def test_a_trap_is_named_where_it_stands(trap: str) -> None:
         ("ccl-cores-not-workers", '"31"', "auto", False),
         ("threads-beyond-cpus", 'cpu: "16"', "cpu: 31500m", True),
         ("threads-beyond-cpus", 'cpu: "16"', "cpu: 32", False),
+        ("mask-beyond-count", '"2,3"', '"0,2"', True),
+        ("mask-beyond-count", '"2,3"', '"0,1"', False),
         ("threads-beyond-cpus", 'torchrun, --nproc-per-node, "2"', "python", False),
     ],
 )

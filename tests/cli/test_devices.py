@@ -51,7 +51,7 @@ def test_the_list_is_in_the_order_that_job_files_count(box: Box) -> None:
     shown = k8sel(box, "devices")
     assert (shown.returncode, shown.stderr) == (0, "")
     gpus, igpu = shown.stdout.split("\n\n")
-    assert gpus.split("\nnote: NVML: libnvidia-ml.so.1 is not here")[0] == (
+    assert gpus.split("\nnote: NVML: libnvidia-ml.so.1 is not found")[0] == (
         "cuda: NVIDIA GPU (CUDA): 2 devices by /proc/driver/nvidia, driver 550.54.15\n"
         "INDEX  PCI           UUID                                      PRODUCT                MEMORY  NUMA\n"
         f"0      0000:3b:00.0  {uuid(1)}  NVIDIA-H100-80GB-HBM3  -       0\n"
@@ -128,7 +128,7 @@ def test_no_device_is_an_answer_too(box: Box) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     first, *notes = shown.stdout.splitlines()
     assert first.startswith("no device of any kind is here: looked for cuda (device nodes), xpu (/dev/dri), ")
-    assert any(note.startswith("note: NVML: libnvidia-ml.so.1 is not here") for note in notes)
+    assert any(note.startswith("note: NVML: libnvidia-ml.so.1 is not found") for note in notes)
     assert k8sel(box, "devices", "--type", "xpu").stdout == "no xpu device is here: looked for xpu (/dev/dri)\n"
 
 

@@ -77,12 +77,16 @@ def test_a_changed_job_is_refused_at_the_line_that_changed(cluster: Box, namespa
     assert f"k8sel delete -n {namespace} shown" in done.stderr
 
 
+def _connected(pid: int) -> bool:
+    return any(str(file.readlink()).startswith("socket:") for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
 @pytest.mark.parametrize("command", ["apply --wait", "logs"])
 def test_ctrl_c_ends_it_at_once(cluster: Box, namespace: str, tmp_path: Path, command: str) -> None:
     job = write(tmp_path / "job.yaml", namespace, "sleep 600")
     cluster.k8sel("apply", str(job))
     client = cluster.start(*K8SEL, *command.split(), str(job))
-    time.sleep(3)
+    await_(lambda: _connected(client.pid), what="its connection to the server")
     client.send_signal(signal.SIGINT)
     began = time.monotonic()
     _, errors = client.communicate(timeout=20)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from k8sel.cli import cluster as cli
+from k8sel.cluster import JobRef, Outcome
 from k8sel.cluster.jobs import LiveJob
 from k8sel.cluster.status import Status, of_launcher, read
 from k8sel.facts.kinds import JOB_KINDS
@@ -185,3 +187,13 @@ def test_an_mpi_job_that_waits_for_a_failed_node_has_failed() -> None:
     started = [worker, pod("job-launcher-0", "launcher", phase="Running")]
     assert read(job("Created", "Running", kind="MPIJob"), started, now=CREATED).phase == "Running"
     assert read(job("Created"), [worker], now=CREATED).phase == "Pending"  # a PyTorchJob's operator says so itself
+
+
+@pytest.mark.parametrize(("result", "status"), [("succeeded", 0), ("failed", 1), ("timeout", 124)])
+def test_a_wait_ends_with_the_status_of_its_result(
+    result: Literal["succeeded", "failed", "timeout"], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = Outcome(result=result, status=read(job("Running"), [], []))
+    monkeypatch.setattr("k8sel.cluster.wait", lambda *_, **__: outcome)
+    at: Any = None
+    assert cli._wait(at, JobRef(name="job"), 1.0, quiet=True) == status

@@ -32,9 +32,9 @@ HANDLER = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))"
         (("K8SEL_COUNT=3",), 78, "3 cuda devices expected, 2 found"),
         (("K8SEL_DEVICES=2,0",), 78, "3 or more cuda devices expected, 2 found"),
         (("K8SEL_COUNT=2", "K8SEL_PRODUCT=NVIDIA-L4"), 78, "product NVIDIA-L4 expected, "),
-        (("K8SEL_COUNT=2", "CUDA_VISIBLE_DEVICES=7"), 78, "CUDA_VISIBLE_DEVICES=7 is set already"),
-        (("K8SEL_COUNT=2", "K8SEL_ORDER=none"), 78, "K8SEL_ORDER=none: one of pci, fastest is needed"),
-        (("K8SEL_ACCELERATOR=xpu", "K8SEL_DEVICES=1,0"), 78, "devices [1, 0] cannot be put in that order"),
+        (("K8SEL_COUNT=2", "CUDA_VISIBLE_DEVICES=7"), 78, "CUDA_VISIBLE_DEVICES=7 is set, "),
+        (("K8SEL_COUNT=2", "K8SEL_ORDER=none"), 78, "K8SEL_ORDER=none is none of pci, fastest"),
+        (("K8SEL_ACCELERATOR=xpu", "K8SEL_DEVICES=1,0"), 78, "devices [1, 0] cannot keep that order"),
         (("K8SEL_COUNT=2", "K8SEL_CHECK=warn", "K8SEL_PRODUCT=NVIDIA-L4"), 0, "7 1000 1"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_mask_of_the_images_own_stops_it(docker_daemon: Docker, tmp_path: Path
     docker_daemon("build", "-q", "-t", "masked", str(tmp_path))
     done = docker_daemon.k8sel(text=job("echo", image="masked", accelerator={"type": "cuda", "count": 2}))
     assert done.returncode == 78
-    assert "CUDA_VISIBLE_DEVICES=3 is set already, and the job says" in done.stderr
+    assert "CUDA_VISIBLE_DEVICES=3 is set, " in done.stderr
 
 
 def test_an_image_without_python_is_named(docker_daemon: Docker) -> None:

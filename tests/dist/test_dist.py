@@ -132,7 +132,7 @@ def test_the_zipapp_runs_on(made: Path, version: str) -> None:
 def test_every_part_has_the_same_zipapp(made: Path) -> None:
     archive = (made / ARCHIVE).read_bytes()
     with zipfile.ZipFile(made / WHEEL) as wheel:
-        assert wheel.read("k8sel/data/entrypoint.pyz") == archive
+        assert wheel.read("k8sel/bundle/entrypoint.pyz") == archive
     with tarfile.open(made / CHART_FILE) as chart:
         packed = chart.extractfile("k8sel/files/entrypoint.pyz")
         assert packed is not None

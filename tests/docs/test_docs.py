@@ -73,10 +73,10 @@ def test_the_entrypoints_page_says_what_it_says_itself() -> None:
     "words",
     [
         " expected, ",
-        "this container holds devices that it did not ask for",
-        " is set already",
+        "start the container without privileged: it has devices that it did not request",
+        " is set, ",
         "the image has no python3",
-        " is not in the image, or cannot be executed",
+        "no program ",
         "nodes expected, ",
         "no operator handles this job",
         "to be admitted",

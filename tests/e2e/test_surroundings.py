@@ -58,5 +58,5 @@ def test_several_processes_with_the_runtimes_own_shared_memory(cluster: Cluster,
     log = cluster.k8sel("logs", "--no-follow", "little", "-n", namespace).stdout
     assert applied.returncode == 0, applied.stderr + log
     (answer,) = [line for line in log.splitlines() if "node little-worker-0: ok: " in line]
-    assert "; /dev/shm holds 64Mi for 2 processes" in answer
-    assert sum("note: /dev/shm holds 64Mi" in line for line in log.splitlines()) == 1  # by the first rank alone
+    assert "; /dev/shm has 64Mi for 2 processes" in answer
+    assert sum("note: /dev/shm has 64Mi" in line for line in log.splitlines()) == 1  # by the first rank alone

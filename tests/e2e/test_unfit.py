@@ -15,7 +15,9 @@ from e2e.test_mpis import variables, with_mpi
 pytestmark = pytest.mark.cluster
 
 TRAIN = ["python3", "/programs/train.py"]
-CCL = "backend ccl needs torch 2.8 or older and oneccl_bind_pt of torch's version; its Python has torch 2.15.0"
+CCL = (
+    "backend ccl needs torch 2.8 or older and oneccl_bind_pt of torch's version; the command's Python has torch 2.15.0"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +33,17 @@ class Case:
 INTEL: dict[str, Any] = {"launcher": "mpirun", "nodes": 2, "mpi": {"implementation": "Intel"}}
 TORCHRUN: dict[str, Any] = {"launcher": "torchrun", "processesPerNode": 2}
 CASES = {
-    "no mpirun": Case(spec=INTEL, message="mpiexec.hydra is not in the image, or cannot be executed"),
+    "no mpirun": Case(spec=INTEL, message="no program mpiexec.hydra on PATH"),
     "another mpirun": Case(
         spec=INTEL,
         image="MPICH",
         message="mpi.implementation is Intel, and mpiexec.hydra is MPICH's (HYDRA build details:)",
     ),
-    "no torchrun": Case(spec=TORCHRUN, env={"PATH": "/usr/bin:/bin"}, message="torchrun is not in the image"),
+    "no torchrun": Case(spec=TORCHRUN, env={"PATH": "/usr/bin:/bin"}, message="no program torchrun on PATH"),
     "no deepspeed": Case(
         spec={**TORCHRUN, "launcher": "deepspeed"},
         env={"PYTHONPATH": "/opt/torch"},
-        message="deepspeed is not installed beside torch 2.15.0: pip install deepspeed",
+        message="deepspeed is not installed beside torch 2.15.0: run pip install deepspeed",
     ),
     "no ccl in torch, by mpirun": Case(
         spec={**INTEL, "command": [*TRAIN, "--ddp_backend", "ccl"]},

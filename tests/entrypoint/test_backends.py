@@ -19,7 +19,7 @@ from k8sel.entrypoint import tables
 from k8sel.entrypoint.checks import backends, elf, libraries
 
 ASKED = ("--ddp_backend", "ccl")
-GLOO = "gloo, which any torch has"
+GLOO = "use gloo, which any torch has"
 
 # name: backend, packages, what torch is built with, words of the command, the message (None: it starts, and no note)
 PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str | None]] = {
@@ -36,7 +36,7 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         (),
         (),
         "backend ccl needs oneccl_bind_pt of torch's version; "
-        f"its Python has torch 1.12.1 and oneccl_bind_pt 1.12.0, which is for torch 1.12.0: {GLOO}",
+        f"the command's Python has torch 1.12.1 and oneccl_bind_pt 1.12.0, which is for torch 1.12.0: {GLOO}",
     ),
     "the tip the other way round": (
         "ccl",
@@ -50,14 +50,15 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("torch-2.8.0", "oneccl_bind_pt-2.7.0+xpu"),
         (),
         ASKED,
-        f"has torch 2.8.0 and oneccl_bind_pt 2.7.0+xpu, which is for torch 2.7: --ddp_backend {GLOO}",
+        f"has torch 2.8.0 and oneccl_bind_pt 2.7.0+xpu, which is for torch 2.7: use --ddp_backend {GLOO[4:]}",
     ),
     "no bindings": (
         "ccl",
         ("torch-2.8.0",),
         (),
         (),
-        "backend ccl needs oneccl_bind_pt of torch's version; its Python has torch 2.8.0 and no oneccl_bind_pt: ",
+        "backend ccl needs oneccl_bind_pt of torch's version; "
+        "the command's Python has torch 2.8.0 and no oneccl_bind_pt: use gloo",
     ),
     "a torch of today": (
         "ccl",
@@ -65,7 +66,7 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         (),
         ASKED,
         "backend ccl needs torch 2.8 or older and oneccl_bind_pt of torch's version; "
-        f"its Python has torch 2.15.0+cpu and no oneccl_bind_pt: --ddp_backend {GLOO}",
+        f"the command's Python has torch 2.15.0+cpu and no oneccl_bind_pt: use --ddp_backend {GLOO[4:]}",
     ),
     "a nightly": ("ccl", ("torch-2.9.0.dev20250801", "oneccl_bind_pt-2.8.0"), (), (), "needs torch 2.8 or older and "),
     "transformers that dropped the name": (
@@ -73,7 +74,8 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("torch-2.8.0", "oneccl_bind_pt-2.8.0", "transformers-5.1.0"),
         (),
         ("--ddp_backend=ccl",),
-        "backend ccl needs transformers 5.0 or older; its Python has transformers 5.1.0: --ddp_backend gloo",
+        "backend ccl needs transformers 5.0 or older; "
+        "the command's Python has transformers 5.1.0: use --ddp_backend gloo",
     ),
     "the last transformers with the name": (
         "ccl",
@@ -87,7 +89,7 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("torch-2.8.0", "oneccl_bind_pt-2.8.0", "transformers-5.0.0", "accelerate-1.13.0"),
         (),
         ASKED,
-        "backend ccl needs accelerate 1.12 or older; its Python has accelerate 1.13.0: ",
+        "backend ccl needs accelerate 1.12 or older; the command's Python has accelerate 1.13.0: ",
     ),
     "both beside a program that asks torch itself": (
         "ccl",
@@ -103,21 +105,22 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("torch-2.7.1+xpu",),
         ("xpu",),
         (),
-        "needs torch 2.8 or newer; its Python has torch 2.7",
+        "needs torch 2.8 or newer; the command's Python has torch 2.7",
     ),
     "xccl without XPU": (
         "xccl",
         ("torch-2.9.0",),
         ("cuda",),
         (),
-        "needs a torch that was built with XPU; its Python has torch 2.9.0, which was built without: gloo",
+        "needs a torch that was built with XPU; "
+        "the command's Python has torch 2.9.0, which was built without: use gloo",
     ),
     "xccl that transformers does not know yet": (
         "xccl",
         ("torch-2.9.0", "transformers-5.0.0"),
         ("xpu",),
         ("--ddp_backend", "xccl"),
-        "backend xccl needs transformers 5.1 or newer; its Python has transformers 5.0.0: ",
+        "backend xccl needs transformers 5.1 or newer; the command's Python has transformers 5.0.0: ",
     ),
     "nccl": ("nccl", ("torch-2.9.0",), ("cuda",), (), None),
     "nccl on ROCm": ("nccl", ("torch-2.9.0+rocm6.4",), ("hip",), (), None),
@@ -126,14 +129,15 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("torch-2.9.0+cpu",),
         (),
         (),
-        "needs a torch that was built with CUDA or ROCm; its Python has torch 2.9.0+cpu, which was built without: ",
+        "needs a torch that was built with CUDA or ROCm; "
+        "the command's Python has torch 2.9.0+cpu, which was built without: ",
     ),
     "mpi": (
         "mpi",
         ("torch-2.9.0",),
         (),
         (),
-        "needs a torch that was built with MPI; its Python has torch 2.9.0, which",
+        "needs a torch that was built with MPI; the command's Python has torch 2.9.0, which",
     ),
     "gloo": ("gloo", ("torch-2.15.0", "transformers-5.2.0"), (), ("--ddp_backend", "gloo"), None),
     "gloo and no torch": ("gloo", (), (), (), None),
@@ -169,14 +173,14 @@ def test_a_torch_that_was_built_with_mpi(mpi: str, box: Box, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("backend", "packages", "why"),
     [
-        ("ccl", (), "backend ccl: no torch is found beside {}/bin/python, so it cannot be checked"),
-        ("nccl", ("torch-2.9.0",), "backend nccl: what torch 2.9.0 is built with cannot be read, so it cannot be che"),
+        ("ccl", (), "backend ccl cannot be checked: no torch is found beside {}/bin/python"),
+        ("nccl", ("torch-2.9.0",), "backend nccl cannot be checked: the build settings of torch 2.9.0 cannot be read"),
         (
             "mpi",
             ("torch-2.9.0",),
-            "backend mpi: what torch 2.9.0 is built with cannot be read, so it cannot be checked",
+            "backend mpi cannot be checked: the build settings of torch 2.9.0 cannot be read",
         ),
-        ("ucc", ("torch-2.9.0",), "backend ucc: it is not one that this version knows, so it cannot be checked"),
+        ("ucc", ("torch-2.9.0",), "backend ucc cannot be checked: this version of k8sel does not know it"),
     ],
 )
 def test_what_cannot_be_known_is_said_and_no_stop(

@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint.machines import Box, devices, script, uuid
 
-SAID = "k8sel: check: {now} by K8SEL_CHECK, where the job says {job}\n"
+SAID = "k8sel: check: {now} (K8SEL_CHECK overrides {job} of the job)\n"
 WRONG = devices(0, count=4)  # of three
 
 
@@ -41,17 +41,17 @@ def test_it_says_nothing_where_it_changes_nothing(given: str, nvml_box: Box) -> 
 
 def test_another_word_stops(nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(0, count=3), env={"K8SEL_CHECK": "maybe"})
-    assert (end.status, end.message) == (78, "k8sel: K8SEL_CHECK=maybe: one of enforce, warn, off is needed\n")
+    assert (end.status, end.message) == (78, "k8sel: K8SEL_CHECK=maybe is none of enforce, warn, off\n")
 
 
 def test_the_other_variables_by_hand_still_contradict(nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(0, count=3), env={"K8SEL_CHECK": "warn", "K8SEL_MEMORY": "1Gi"})
-    assert end.message == "k8sel: K8SEL_EXPECT and K8SEL_MEMORY say the same: give one or the other\n"
+    assert end.message == "k8sel: K8SEL_EXPECT and K8SEL_MEMORY are both set: remove one or the other\n"
 
 
-def test_alone_it_does_not_say_what_to_find(nvml_box: Box) -> None:
+def test_alone_it_is_no_expectation(nvml_box: Box) -> None:
     end = nvml_box.start(env={"K8SEL_CHECK": "warn"})
-    assert (end.status, end.message.startswith("k8sel: K8SEL_ACCELERATOR is missing")) == (78, True)
+    assert (end.status, end.message.startswith("k8sel: K8SEL_ACCELERATOR is not set")) == (78, True)
 
 
 def test_nothing_is_said_to_be_checked_that_was_not(nvml_box: Box) -> None:
@@ -67,7 +67,7 @@ def test_the_gate_hands_it_to_the_real_mpirun(box: Box, tmp_path: Path) -> None:
     assert box.start("gate", "--", "env", expect=expect).status == 78
     end = box.start("gate", "--", "env", expect=expect, env={"K8SEL_CHECK": "warn"})
     assert json.loads(end.env["K8SEL_EXPECT"])["check"] == "warn"
-    assert "node w-0: A (check: warn, going on)" in end.err
+    assert "node w-0: A (check: warn, continuing)" in end.err
 
 
 def test_a_rank_behind_it_does_not_say_it_again(nvml_box: Box) -> None:

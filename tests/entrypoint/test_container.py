@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machines import Box, Gpu, devices
-from k8sel.entrypoint.start import environment
+from k8sel.entrypoint import start
 
 RANK = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
 CPU = {**devices(), "accelerator": "cpu", "launcher": "mpirun", "mpi": "MPICH"}
@@ -54,7 +54,7 @@ def test_a_mask_of_the_image_counts_as_it_does_without_ssh(box: Box, tmp_path: P
     box.gpus(Gpu(0, "0000:10:00.0"))
     env = {**RANK, **written(tmp_path, "CUDA_VISIBLE_DEVICES=3")}
     end = box.start(mode, *(["env"] if mode == "rank" else []), expect=devices(0), env=env)
-    assert "CUDA_VISIBLE_DEVICES=3 is set already" in end.out + end.err
+    assert "CUDA_VISIBLE_DEVICES=3 is set, GPU-00000000-0000-0000-0000-000000000000 expected" in end.out + end.err
 
 
 @pytest.mark.parametrize("file", ["", "/nowhere/environ", "/etc", "/dev/null"])
@@ -67,6 +67,6 @@ def test_a_file_that_is_not_there_is_none(box: Box, file: str) -> None:
 def test_another_users_file_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = {"PATH": "/bin"}
     own = written(tmp_path, "LD_PRELOAD=/tmp/other.so")
-    assert "LD_PRELOAD" in environment.under({**session, **own})
+    assert "LD_PRELOAD" in start.with_container({**session, **own})
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert environment.under({**session, **own}) == session
+    assert start.with_container({**session, **own}) == session

@@ -94,7 +94,7 @@ TILES: dict[str, tuple[Callable[[Box], None], str, dict[str, Any], str | None, s
         of("xpu", 1, count=2),
         "1",
         "FLAT",
-        "/sys does not say how many tiles renderD128, renderD129 has: taken for one",
+        "/sys has no number of tiles of renderD128, renderD129: one is assumed",
     ),
     "one tile each": (
         maxes("xe", 1, 1),
@@ -157,8 +157,8 @@ def test_a_selector_beside_the_mask_contradicts(box: Box) -> None:
     end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": "level_zero:0"})
     assert end.status == 78
     assert (
-        "ONEAPI_DEVICE_SELECTOR=level_zero:0 is set, and chooses devices too, beside ZE_AFFINITY_MASK: "
-        "take it out of the image or the job's env" in end.message
+        "ONEAPI_DEVICE_SELECTOR=level_zero:0 is set, and selects devices beside ZE_AFFINITY_MASK: "
+        "remove it from the image or the job's env" in end.message
     )
 
 
@@ -184,15 +184,21 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         {},
         of("neuron", 0, 2, count=3),
         None,
-        "devices [0, 2] cannot be one process's: NEURON_RT_VISIBLE_CORES is one range, and what they count leaves a",
+        "devices [0, 2] cannot be used by one process, since NEURON_RT_VISIBLE_CORES is one range: use neighbours",
     ),
-    "descending": (devices(0, 1), {}, of("neuron", 1, 0), None, "cannot be put in that order: NEURON_RT_VISIBLE_CORES"),
+    "descending": (
+        devices(0, 1),
+        {},
+        of("neuron", 1, 0),
+        None,
+        "cannot keep that order, since NEURON_RT_VISIBLE_CORES",
+    ),
     "cores in pairs": (
         devices(0, 1, cores=8),
         {},
         of("neuron", 1, count=2),
         "4-7",
-        "cores are counted in pairs, the default where NEURON_LOGICAL_NC_CONFIG says nothing",
+        "cores are counted in pairs, the default if NEURON_LOGICAL_NC_CONFIG is not set",
     ),
     "cores in pairs, as said": (devices(0, 1, cores=8), TWO, of("neuron", 1, count=2), "4-7", "device 1 of 2 (/dev"),
     "every core alone": (devices(0, 1, cores=8), ONE, of("neuron", 1, count=2), "8-15", "device 1 of 2 (/dev"),
@@ -201,7 +207,7 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         {"NEURON_LOGICAL_NC_CONFIG": "3"},
         of("neuron", 0, count=1),
         "",
-        "how many cores neuron0 has is not known, and the mask counts cores",
+        "the number of cores of neuron0 is not known, and the mask counts cores",
     ),
     "one core": (devices(0, 1, cores=1), {}, of("neuron", 1, count=2), "1", "device 1 of 2"),
     "core_count is root's": (devices(0, 1, root=False), {}, of("neuron", 1, count=2), "2-3", "device 1 of 2"),
@@ -211,21 +217,21 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         {},
         of("neuron", 0, count=2),
         "0-1",
-        "neuron0, neuron2 do not lie side by side, as the runtime needs them",
+        "neuron0, neuron2 are not neighbours, and the runtime needs neighbours",
     ),
     "nothing says their cores, and all are used": (
         devices(0, 1, cores=0, root=False),
         {},
         of("neuron", 0, 1, count=2),
         "",
-        "how many cores neuron0, neuron1 has is not known, and the mask counts cores",
+        "the number of cores of neuron0, neuron1 is not known, and the mask counts cores",
     ),
     "nothing says their cores, and some are used": (
         devices(0, 1, cores=0, root=False),
         {},
         of("neuron", 1, count=2),
         None,
-        "devices [1] cannot be named in NEURON_RT_VISIBLE_CORES: /dev/neuron<N> does not say what stands for them",
+        "devices [1] cannot be named in NEURON_RT_VISIBLE_CORES: no value for them is known by /dev/neuron<N>",
     ),
     "one short": (devices(0), {}, of("neuron", 0, 1, count=2), None, "2 neuron devices expected, 1 found"),
     "none": (lambda box: None, {}, of("neuron", 0), None, "0 found by /dev/neuron<N>"),
@@ -241,14 +247,14 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         {"NEURON_RT_VISIBLE_CORES": "0-1"},
         of("neuron", 0, 1, count=2),
         None,
-        "NEURON_RT_VISIBLE_CORES=0-1 is set already, and the job says 0-3",
+        "NEURON_RT_VISIBLE_CORES=0-1 is set, 0-3 expected",
     ),
     "a number of cores beside the mask": (
         devices(0, 1),
         {"NEURON_RT_NUM_CORES": "2"},
         of("neuron", 0, count=2),
         None,
-        "NEURON_RT_NUM_CORES=2 is set, and chooses devices too, beside NEURON_RT_VISIBLE_CORES",
+        "NEURON_RT_NUM_CORES=2 is set, and selects devices beside NEURON_RT_VISIBLE_CORES",
     ),
 }
 

@@ -218,15 +218,18 @@ def test_share(name: str, tmp_path: Path) -> None:
         (Share(1, 2, 1), []),
         (
             Share(1, 1, 1),
-            ["each process has 1 core for a worker of oneCCL and its own threads: fewer processes or wor"],
+            ["each process has 1 core for a worker of oneCCL and its own threads: use fewer processes or workers"],
         ),
         (
             Share(1, 2, 3),
-            ["each process has 2 cores for 3 workers of oneCCL and its own threads: fewer processes or w"],
+            ["each process has 2 cores for 3 workers of oneCCL and its own threads: use fewer processes or workers"],
         ),
         (
             Share(1, 0, 1),
-            ["each process has less than a core for a worker of oneCCL and its own threads: fewer proces"],
+            [
+                "each process has less than a core for a worker of oneCCL and its own threads: "
+                "use fewer processes or workers"
+            ],
         ),
     ],
 )

@@ -108,15 +108,37 @@ def test_only_the_standard_library_is_imported() -> None:
 
 @pytest.mark.parametrize("expect", [devices(0), None])
 def test_heavy_modules_are_not_imported_at_a_start(expect: dict[str, object] | None, nvml_box: Box) -> None:
-    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); import start"  # as the script starts it, without runpy
-    archive = str(nvml_box.entrypoint / "entrypoint.pyz")
-    words = [sys.executable, "-I", "-S", "-X", "importtime", "-c", start, archive, "true"]
-    environ = nvml_box.environ(expect, {} if expect else {"K8SEL_ACCELERATOR": "cuda"})
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
-    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    names = _imported(nvml_box, nvml_box.environ(expect, {} if expect else {"K8SEL_ACCELERATOR": "cuda"}))
     assert "ctypes" in names
     heavy = {"typing", "dataclasses", "inspect", "argparse", "subprocess", "pathlib", "json", "re", "enum", "signal"}
     assert not names & heavy
     assert {name for name in names if name.startswith("k8sel.entrypoint.discovery.")} == {
-        f"k8sel.entrypoint.discovery.{name}" for name in ("cuda", "forked", "mig", "nvml", "opened")
+        f"k8sel.entrypoint.discovery.{name}" for name in ("cuda", "forked", "nvml")
     }
+
+
+def test_a_start_without_devices_imports_no_vendors_module(box: Box, tmp_path: Path) -> None:
+    plain = Box(tmp_path / "plain", box.entrypoint)
+    for name in ("null", "shm", "tty", "termination-log"):
+        plain.write(f"dev/{name}", "")
+    names = _imported(plain, plain.environ(devices(accelerator="cpu"), {}))
+    folder = Path(os.path.dirname(entrypoint.__file__), "discovery")  # noqa: PTH120
+    assert "k8sel.entrypoint.discovery" in names
+    assert not {f"k8sel.entrypoint.discovery.{file.stem}" for file in folder.glob("[a-z]*.py")} & names
+
+
+def _imported(box: Box, environ: dict[str, str]) -> set[str]:
+    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); import start"  # as the script starts it, without runpy
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-X",
+        "importtime",
+        "-c",
+        start,
+        str(box.entrypoint / "entrypoint.pyz"),
+        "true",
+    ]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}

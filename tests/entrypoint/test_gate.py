@@ -72,7 +72,7 @@ def test_two_reports_that_became_one_line(box: Box, tmp_path: Path) -> None:
 def test_a_report_that_says_not_ok_and_nothing_else(box: Box, tmp_path: Path) -> None:
     body = f"""echo '{report("w-0")}'; echo 'k8sel-report: {{"node":"w-1","ok":false}}'"""
     end = gate(box, tmp_path, body)
-    assert end.message == "k8sel: node w-1: not ok, and it does not say why\n"
+    assert end.message == "k8sel: node w-1: not ok, without a reason\n"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_sigterm_between_two_attempts(box: Box, tmp_path: Path) -> None:
 def test_warn_goes_on(box: Box, tmp_path: Path) -> None:
     end = gate(box, tmp_path, f"echo '{report('w-0', 'A')}'", check="warn")
     assert (end.status, end.out) == (0, "training\n")
-    assert "node w-0: A (check: warn, going on)" in end.err
+    assert "node w-0: A (check: warn, continuing)" in end.err
 
 
 def test_off_does_not_ask(box: Box, tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ def test_an_mpi_that_would_pass_over_the_jobs_settings(
     first = says.partition("\\n")[0]
     assert end.message == (
         f"k8sel: mpi.implementation is {mpi}, and mpiexec.hydra is {other}'s ({first}): "
-        f"mpi.implementation: {other}, or an image with that MPI\n"
+        f"set mpi.implementation: {other}, or use an image with {mpi}'s MPI\n"
     )
     assert not (tmp_path / "asked").exists()
     end = with_mpi(box, tmp_path, f"printf '{says}'", mpi, check="warn")
-    assert (end.status, "(check: warn, going on)" in end.err) == (0, True)
+    assert (end.status, "(check: warn, continuing)" in end.err) == (0, True)
     assert with_mpi(box, tmp_path, f"touch {tmp_path}/looked", mpi, check="off").status == 0
     assert not (tmp_path / "looked").exists()
 
@@ -179,7 +179,7 @@ def test_an_mpi_that_would_pass_over_the_jobs_settings(
 def test_an_mpi_that_does_not_say_which_one_it_is(body: str, how: str, box: Box, tmp_path: Path) -> None:
     end = with_mpi(box, tmp_path, body, "Intel")
     assert (end.status, end.out) == (0, "training\n")
-    assert f"k8sel: mpiexec.hydra does not say which MPI it is ({how})\n" in end.err
+    assert f"k8sel: mpiexec.hydra --version names no known MPI ({how})\n" in end.err
 
 
 def test_a_worker_that_is_late_in_the_dns(box: Box, tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ from k8sel.entrypoint.start import byhand
 A, B = "0000:1a:00.0", "0000:3b:00.0"
 BY_HAND = {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "3"}
 MOVED = (
-    "K8SEL_ROOT is set, and the entrypoint does not read it: it looks for devices on this machine alone. "
-    "Take it out of the image's ENV and of spec.env"
+    "K8SEL_ROOT is set, and the entrypoint ignores it: it always checks this machine. "
+    "Remove the variable from the image's ENV and from spec.env"
 )
-OWN_ERROR = "error in the entrypoint itself"
+OWN_ERROR = "internal error: "
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(),
     lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
@@ -95,7 +95,7 @@ def test_extremes(name: str, nvml_box: Box) -> None:
 
 def test_a_count_by_hand_without_end(nvml_box: Box) -> None:
     end = nvml_box.start(env={"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "999999999"})
-    assert end.message == "k8sel: K8SEL_COUNT=999999999: a whole number is needed, 0 to 65536\n"
+    assert end.message == "k8sel: K8SEL_COUNT=999999999 is not a whole number from 0 to 65536\n"
 
 
 @pytest.mark.parametrize("position", [3, 5])
@@ -103,7 +103,7 @@ def test_a_position_beyond_the_count(position: int, nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(position, count=3))
     assert (end.status, end.out) == (78, "")
     assert end.message == (
-        f"k8sel: node box: device {position} needs a count of {position + 1} or more, and the count is 3\n"
+        f"k8sel: node box: device {position} is beyond the count of 3: set the count to {position + 1} or more\n"
     )
 
 
@@ -124,7 +124,7 @@ def test_information_that_is_half_readable(text: str, box: Box) -> None:
     box.write(f"proc/driver/nvidia/gpus/{B}/information", text)
     end = box.start(expect=devices(1, 0, count=2))
     assert (end.mask, end.receipt["how"]) == ("1,0", "device nodes")
-    assert f"gpus/{B}/information does not say which device node it is" in end.err
+    assert f"gpus/{B}/information has no Device Minor" in end.err
 
 
 def test_information_without_a_location_is_named_by_its_folder(box: Box) -> None:
@@ -144,7 +144,7 @@ def test_a_folder_that_is_no_address(box: Box) -> None:
 def test_a_node_with_nothing_behind_it_is_not_counted(box: Box) -> None:
     box.nodes(0)
     os.mkfifo(box.root / "dev/nvidia2")  # opens, and must not wait for its other end
-    os.mknod(box.root / "dev/nvidia1", stat.S_IFSOCK)  # cannot be opened
+    os.mknod(box.root / "dev/nvidia1", stat.S_IFSOCK | 0o600)  # cannot be opened
     end = box.start(expect=devices(0, count=3))
     assert "2 found by device nodes" in end.message
     assert "nvidia1 cannot be opened: No such device or address" in end.message
@@ -171,14 +171,14 @@ def test_nodes_that_take_too_long_to_open_are_counted_and_said(monkeypatch: pyte
     monkeypatch.setattr(os, "open", lambda path, flags: time.sleep(9))
     tried = opened.tried(["a"])
     assert tried.refused == ()
-    assert tried.notes == ("whether the device nodes can be opened is not known: no answer in 0.2 s",)
+    assert tried.notes == ("the device nodes were not tried: no answer in 0.2 s",)
 
 
 def test_nodes_beyond_what_the_driver_shows_are_named(nvml_box: Box) -> None:
     nvml_box.nodes(0, 1, 2, 11)  # the fake driver knows no eleventh
     end = nvml_box.start(expect=devices(0, count=4))
     assert "3 found" in end.message
-    assert "4 device nodes are in this container, NVML shows the GPUs of 3" in end.message
+    assert "4 device nodes are in this container, NVML shows 3 of them" in end.message
 
 
 def test_pci_domains_are_numbers() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from k8sel.entrypoint import lean, protocol
+from k8sel.entrypoint.lean import replace
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import replace
 
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.text(),

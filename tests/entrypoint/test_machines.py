@@ -76,7 +76,7 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, 1),
         None,
         "",
-        f"{uuid(7)} was found more than once by /proc/driver/nvidia: they are one device",
+        f"{uuid(7)} found more than once by /proc/driver/nvidia: ask for fewer devices",
     ),
     "device nodes alone": (lambda box: box.nodes(0, 3, 11), devices(2, 0, count=3), "2,0", "device nodes", ""),
     "device nodes alone, one short": (
@@ -84,14 +84,18 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(2, 0, count=3),
         None,
         "",
-        "3 cuda devices expected, 2 found by device nodes: the node's device plugin promised more",
+        "3 cuda devices expected, 2 found by device nodes\n"
+        "  NVML: libnvidia-ml.so.1 is not found (add utility to NVIDIA_DRIVER_CAPABILITIES); "
+        "/proc/driver/nvidia: not found\n  check the node's device plugin, which allocated more",
     ),
     "control nodes are no GPUs": (
         lambda box: box.nodes(),
         devices(0),
         None,
         "",
-        "1 or more cuda devices expected, 0 found by device nodes: was the resource requested",
+        "1 or more cuda devices expected, 0 found by device nodes\n"
+        "  NVML: libnvidia-ml.so.1 is not found (add utility to NVIDIA_DRIVER_CAPABILITIES); "
+        "/proc/driver/nvidia: not found\n  check the pod's request for devices",
     ),
     "nothing at all, /dev included": (
         lambda box: box.write("empty", ""),
@@ -105,8 +109,9 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, count=1),
         None,
         "",
-        "3 found (0000:1a:00.0, 0000:3b:00.0, 0000:86:00.0) by /proc/driver/nvidia: "
-        "this container holds devices that it did not ask for: NVIDIA_VISIBLE_DEVICES is set",
+        "3 found (0000:1a:00.0, 0000:3b:00.0, 0000:86:00.0) by /proc/driver/nvidia\n"
+        "  NVML: libnvidia-ml.so.1 is not found (add utility to NVIDIA_DRIVER_CAPABILITIES)\n"
+        "  remove NVIDIA_VISIBLE_DEVICES from the image and the pod, or start the container without privileged",
     ),
     "another product": (
         lambda box: box.gpus(Gpu(0, A)),
@@ -127,7 +132,7 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, product=["NVIDIA-H100-80GB-HBM3"]),
         None,
         "",
-        "product NVIDIA-H100-80GB-HBM3 expected, a name that is not known found by device nodes",
+        "product NVIDIA-H100-80GB-HBM3 expected, an unknown name found by device nodes",
     ),
     "the driver's own order": (
         lambda box: box.gpus(Gpu(1, A), Gpu(0, B)),
@@ -141,9 +146,22 @@ LAYOUTS: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str,
         devices(0, launcher="torchrun", processesPerNode=2),
         None,
         "",
-        "2 processes for 1 cuda device: as many devices, or fewer processes",
+        "2 processes for 1 cuda device: use as many devices, or fewer processes",
     ),
-    "a device named twice": (lambda box: box.nodes(0), devices(0, 0), None, "", "devices [0, 0] names one twice"),
+    "shares that are not equal": (
+        lambda box: box.nodes(0, 1, 2),
+        devices(0, 1, 2, launcher="torchrun", processesPerNode=2, isolation="process"),
+        None,
+        "",
+        "3 devices have no equal shares for 2 processes: change a number, or the isolation",
+    ),
+    "a device named twice": (
+        lambda box: box.nodes(0),
+        devices(0, 0),
+        None,
+        "",
+        "devices [0, 0] names a position twice",
+    ),
 }
 
 

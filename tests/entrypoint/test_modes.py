@@ -21,15 +21,15 @@ OPENMPI = {
 HYDRA = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
 
 STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] = {
-    "no command": ([], None, {}, "no command to start"),
-    "no command after --": (["--"], None, {}, "no command to start"),
-    "no expectation": (["env"], None, {}, "nothing says what to find: set K8SEL_ACCELERATOR"),
+    "no command": ([], None, {}, "no command given"),
+    "no command after --": (["--"], None, {}, "no command given"),
+    "no expectation": (["env"], None, {}, "no expected devices are set: set K8SEL_ACCELERATOR"),
     "unknown option": (["--frobnicate", "env"], None, {}, "unknown option --frobnicate"),
     "no such program": (
         ["torchrun", "x.py"],
         devices(0),
         {},
-        "torchrun is not in the image, or cannot be executed (PATH is",
+        "no program torchrun on PATH (",
     ),
     "no such path": (["/nowhere/python"], devices(0), {}, "/nowhere/python is not in the image"),
     "a folder": (["/tmp"], devices(0), {}, "/tmp is a folder, not a program"),
@@ -50,53 +50,68 @@ STOPS: dict[str, tuple[list[str], dict[str, Any] | None, dict[str, str], str]] =
         {},
         "accelerator gpu is none of cpu, cuda",
     ),
-    "both ways": (["env"], devices(0), {"K8SEL_COUNT": "1"}, "K8SEL_EXPECT and K8SEL_COUNT say the same"),
-    "no accelerator": (["env"], None, {"K8SEL_COUNT": "1"}, "K8SEL_ACCELERATOR is missing"),
-    "bad count": (["env"], None, {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "-1"}, "K8SEL_COUNT=-1: a whole number"),
+    "both ways": (["env"], devices(0), {"K8SEL_COUNT": "1"}, "K8SEL_EXPECT and K8SEL_COUNT are both set"),
+    "no accelerator": (["env"], None, {"K8SEL_COUNT": "1"}, "K8SEL_ACCELERATOR is not set"),
+    "bad count": (
+        ["env"],
+        None,
+        {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "-1"},
+        "K8SEL_COUNT=-1 is not a whole number",
+    ),
     "bad devices": (
         ["env"],
         None,
         {"K8SEL_ACCELERATOR": "cuda", "K8SEL_DEVICES": "0;1"},
-        "K8SEL_DEVICES=0;1: positions",
+        "K8SEL_DEVICES=0;1 is not a list of positions",
     ),
     "bad order": (
         ["env"],
         None,
         {"K8SEL_ACCELERATOR": "cuda", "K8SEL_ORDER": "up"},
-        "K8SEL_ORDER=up: one of pci, fastest",
+        "K8SEL_ORDER=up is none of pci, fastest",
     ),
-    "bad check": (["env"], None, {"K8SEL_ACCELERATOR": "cuda", "K8SEL_CHECK": "no"}, "K8SEL_CHECK=no: one of enforce"),
-    "no product": (["env"], None, {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCT": " , "}, "K8SEL_PRODUCT= , : products"),
+    "bad check": (
+        ["env"],
+        None,
+        {"K8SEL_ACCELERATOR": "cuda", "K8SEL_CHECK": "no"},
+        "K8SEL_CHECK=no is none of enforce",
+    ),
+    "no product": (
+        ["env"],
+        None,
+        {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCT": " , "},
+        "K8SEL_PRODUCT= ,  is not a list of products",
+    ),
     "a letter too few": (
         ["env"],
         None,
         {"K8SEL_ACCELERATOR": "cuda", "K8SEL_DEVICE": "1"},
-        "K8SEL_DEVICE is read by nothing: is K8SEL_DEVICES meant?",
+        "unknown variable K8SEL_DEVICE: write K8SEL_DEVICES, or remove it",
     ),
     "a letter too many": (
         ["env"],
         None,
         {"K8SEL_ACCELERATOR": "cuda", "K8SEL_PRODUCTS": "NVIDIA-L4"},
-        "K8SEL_PRODUCTS is read by nothing: is K8SEL_PRODUCT meant?",
+        "unknown variable K8SEL_PRODUCTS: write K8SEL_PRODUCT, or remove it",
     ),
-    "rank without a launcher": (["rank", "env"], devices(0), {}, "no launcher's rank variables are set here"),
+    "rank without a launcher": (["rank", "env"], devices(0), {}, "no rank of this process is set"),
     "a rank that is no number": (
         ["rank", "env"],
         devices(0),
         {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "1" * 5000},
-        "no launcher's rank variables are set here",
+        "no rank of this process is set",
     ),
     "an order a vendor lacks": (
         ["env"],
         {"accelerator": "xpu", "devices": [0], "order": "fastest"},
         {},
-        "order fastest does not exist for xpu; it has pci",
+        "xpu has no order fastest: use pci",
     ),
     "an order a mask cannot write": (
         ["env"],
         {"accelerator": "xpu", "devices": [1, 0]},
         {},
-        "devices [1, 0] cannot be put in that order: ZE_AFFINITY_MASK is a set",
+        "devices [1, 0] cannot keep that order, since ZE_AFFINITY_MASK is a set",
     ),
 }
 
@@ -107,15 +122,15 @@ def test_what_looks_like_a_program(box: Box, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     path = {"PATH": f"/bin:{tmp_path}"}
     for name, what in (
-        ("train", "cannot be executed: it is not marked"),
+        ("train", "cannot be executed: run chmod +x on it"),
         ("linked", "is a link to /nowhere/train, which"),
     ):
         assert f"{tmp_path}/{name} {what}" in box.start(f"{tmp_path}/{name}", expect=devices()).message
         assert (
-            f"{name} is not in the image, or cannot be executed (PATH is /bin:{tmp_path}), and {tmp_path}/{name} {what}"
+            f"no program {name} on PATH (/bin:{tmp_path}), and {tmp_path}/{name} {what}"
             in box.start(name, expect=devices(), env=path).message
         )
-    assert box.start("folder", expect=devices(), env=path).message.endswith(f"(PATH is /bin:{tmp_path})\n")
+    assert box.start("folder", expect=devices(), env=path).message.endswith(f"(/bin:{tmp_path})\n")
 
 
 @pytest.mark.parametrize("name", STOPS)
@@ -154,22 +169,22 @@ def test_a_mask_that_says_the_same_may_be_there(given: str, nvml_box: Box) -> No
 def test_a_variable_that_contradicts(name: str, value: str, nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(0), env={name: value})
     assert end.status == 78
-    assert f"node box: {name}={value} is set already, and the job says" in end.message
-    assert "take it out of the image or the job's env" in end.message
+    assert f"node box: {name}={value} is set, " in end.message
+    assert "remove it from the image or the job's env" in end.message
 
 
 def test_warn_goes_on_with_what_is_there(nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(3, 2, 0, count=4, check="warn"))
     assert end.mask == f"{uuid(0)},{uuid(2)}"
     assert "4 cuda devices expected, 3 found" in end.err
-    assert "(check: warn, going on)" in end.err
+    assert "(check: warn, continuing)" in end.err
     assert not end.message
 
 
 def test_off_does_not_look(nvml_box: Box) -> None:
     end = nvml_box.start(expect=devices(2, 0, count=9, check="off"), env={"FAKE_NVML_CRASH": "1"})
     assert end.mask == "2,0"
-    assert "nothing was checked" in end.err
+    assert "devices are not checked" in end.err
 
 
 def test_off_alone_only_starts_the_command(box: Box) -> None:
@@ -185,25 +200,28 @@ def test_off_alone_only_starts_the_command(box: Box) -> None:
 def test_a_job_without_devices_sees_none(nvml_box: Box) -> None:
     end = nvml_box.start(expect={"accelerator": "cpu", "devices": []})
     assert (end.mask, end.env["HIP_VISIBLE_DEVICES"]) == ("", "-1")
-    assert "note: hidden from the program, but in this container: " in end.err
+    assert "note: unused devices in this container, hidden from the program: " in end.err
     assert nvml_box.start(expect=devices()).mask == ""
 
 
 def test_a_job_without_devices_and_a_mask_that_shows_some(box: Box) -> None:
     end = box.start(expect={"accelerator": "cpu", "devices": []}, env={"CUDA_VISIBLE_DEVICES": "0"})
     assert end.status == 78
-    assert "the job asks for no device" in end.message
+    assert "the job uses no device" in end.message
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_DEVICES": "1,0"}, "2 cpu devices asked for, and 0 found"),
-        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_COUNT": "1"}, "1 cpu device asked for, and 0 found"),
-        ({"K8SEL_ACCELERATOR": "mps"}, "1 mps device asked for, and 0 found"),
-        ({"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "2", "K8SEL_DEVICES": ""}, "2 cuda devices asked for, and dev"),
-        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_PRODUCT": "NVIDIA-L4"}, "product asked for, and no device is"),
-        ({"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "0", "K8SEL_MEMORY": "40Gi"}, "memory asked for, and no device"),
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_DEVICES": "1,0"}, "2 cpu devices expected, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_COUNT": "1"}, "1 cpu device expected, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "mps"}, "1 mps device expected, and 0 found"),
+        ({"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "2", "K8SEL_DEVICES": ""}, "2 cuda devices expected, and dev"),
+        ({"K8SEL_ACCELERATOR": "cpu", "K8SEL_PRODUCT": "NVIDIA-L4"}, "product is set, and the job uses no device"),
+        (
+            {"K8SEL_ACCELERATOR": "cuda", "K8SEL_COUNT": "0", "K8SEL_MEMORY": "40Gi"},
+            "memory is set, and the job uses no device",
+        ),
     ],
 )
 def test_what_is_asked_of_devices_that_no_process_gets(given: dict[str, str], message: str, nvml_box: Box) -> None:
@@ -250,19 +268,19 @@ def test_rank_with_a_mask_of_its_own(nvml_box: Box) -> None:
 def test_rank_of_a_launcher_that_started_another_number(nvml_box: Box) -> None:
     end = nvml_box.start("rank", "env", expect=devices(0, launcher="mpirun"), env=OPENMPI)
     assert end.status == 78
-    assert "1 processes expected on this node, the launcher started 2" in end.message
+    assert "1 processes expected on this node, 2 started: start 1" in end.message
 
 
 def test_rank_beyond_the_plan(nvml_box: Box) -> None:
     launcher = {**OPENMPI, "OMPI_COMM_WORLD_LOCAL_RANK": "2"}
     end = nvml_box.start("rank", "env", expect=devices(2, 0, launcher="mpirun", processesPerNode=2), env=launcher)
     assert end.status == 78
-    assert "local rank 2 is beyond the 2 processes that were planned" in end.message
+    assert "2 processes expected on this node, local rank 2 found: start 2" in end.message
 
 
 def test_a_command_that_is_called_like_a_mode(nvml_box: Box) -> None:
     end = nvml_box.start("--", "check", expect=devices(0))
-    assert "check is not in the image" in end.message
+    assert "no program check on PATH" in end.message
 
 
 def test_threads_of_the_user_stay(nvml_box: Box) -> None:

@@ -49,8 +49,8 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         FOUR | OLD,
         devices(2, 0, count=3, launcher="torchrun", processesPerNode=2),
         None,
-        "devices [2, 0] cannot be one process's: with driver 550.54.15 CUDA shows a process one part of a GPU (MIG) "
-        "only; with R570 and newer, several. isolation: process, with one process for each",
+        "devices [2, 0] cannot be used by one process, since CUDA with driver 550.54.15 shows a process one part of a "
+        "GPU (MIG) only, with R570 and newer several: set isolation: process, with one process for each",
     ),
     "one of several, and a driver that shows one": ((1,), FOUR | OLD, devices(2, count=3), part(1, 4), "MIG 2g.20gb"),
     "parts of two GPUs": (
@@ -66,7 +66,8 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         FOUR,
         devices(0, 3, count=4),
         None,
-        "devices [0, 3] cannot be one process's: PyTorch reads whole GPUs or parts of them (MIG) from a mask, not both",
+        "devices [0, 3] cannot be used by one process, since PyTorch reads whole GPUs or parts (MIG) from a mask: "
+        "use one kind",
     ),
     "a partitioned GPU without parts": (
         (1,),
@@ -80,7 +81,8 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         FOUR,
         devices(0, count=3, order="fastest"),
         None,
-        "devices [0] cannot be counted by order fastest: how the driver numbers parts of cards is not known",
+        "devices [0] cannot be counted by order fastest, since the driver's numbers for parts are not known: "
+        "use order: pci",
     ),
     "one part in the driver's own order": (
         (1,),
@@ -101,8 +103,8 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         {},
         devices(0, 1, count=2, product=["NVIDIA-H100-80GB-HBM3-SHARED"]),
         None,
-        "2 cuda devices expected, 1 found (0000:60:00.0) by NVML: the node's device plugin promised more than it "
-        "handed over; replicas of one shared device count once",
+        "2 cuda devices expected, 1 found (0000:60:00.0) by NVML: check the node's device plugin, "
+        "which allocated more; replicas of a shared device count once",
     ),
     "one replica": ((2,), {}, devices(0, count=1, product=["NVIDIA-H100-80GB-HBM3-SHARED"]), uuid(2), ""),
 }
@@ -174,7 +176,7 @@ def without_gpus_in_proc(box: Box) -> None:
     shutil.rmtree(box.root / "proc/driver/nvidia/gpus")
 
 
-ONLY_NVML = "which part of a GPU (MIG) is which, only NVML says"
+ONLY_NVML = "only NVML can tell the parts of a GPU (MIG) apart"
 # name: the machine, the expectation, the mask (None: refused), how it is known, a part of what is said
 WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str, str]] = {
     "one part": (one_part, devices(0, count=1), "0", "/proc/driver/nvidia", ONLY_NVML),
@@ -191,16 +193,16 @@ WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None,
         devices(1, count=3),
         None,
         "",
-        "devices [1] cannot be named in CUDA_VISIBLE_DEVICES: /proc/driver/nvidia does not say what stands for them "
-        "there (NVML: libnvidia-ml.so.1 is not here (NVIDIA_DRIVER_CAPABILITIES with utility brings it into a "
-        f"container); {ONLY_NVML})",
+        "devices [1] cannot be named in CUDA_VISIBLE_DEVICES: no value for them is known by /proc/driver/nvidia\n"
+        "  NVML: libnvidia-ml.so.1 is not found (add utility to NVIDIA_DRIVER_CAPABILITIES); "
+        f"{ONLY_NVML}\n",
     ),
     "two parts of one instance": (
         two_in_one_instance,
         devices(0, 1, count=2, launcher="torchrun", processesPerNode=2),
         None,
         "",
-        "devices [0, 1] cannot be one process's: with driver 550.54.15 CUDA shows",
+        "devices [0, 1] cannot be used by one process, since CUDA with driver 550.54.15 shows",
     ),
     "nobody's parts": (nobodys, devices(0, count=1), uuid(0), "/proc/driver/nvidia", "cuda device 0 of 1"),
     "nodes that only manage": (managed, devices(1, count=2), uuid(1), "/proc/driver/nvidia", "cuda device 1 of 2"),
@@ -209,21 +211,21 @@ WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None,
         devices(0, count=3),
         None,
         "",
-        "devices [0] cannot be named in CUDA_VISIBLE_DEVICES: device nodes does not say",
+        "devices [0] cannot be named in CUDA_VISIBLE_DEVICES: no value for them is known by device nodes",
     ),
     "device nodes alone, and /proc hidden": (
         hidden_proc,
         devices(0, count=3),
         "0",
         "",
-        "device nodes: /dev/nvidia-caps holds parts of GPUs (MIG), and nothing says of which",
+        "device nodes: /dev/nvidia-caps has parts of GPUs (MIG), and no file names their GPUs",
     ),
     "WSL, without its library": (
         lambda box: box.write("dev/dxg", ""),
         devices(0, count=1),
         "0",
         "",
-        "device nodes: /dev/dxg does not say how many GPUs there are",
+        "device nodes: /dev/dxg does not show the number of GPUs",
     ),
 }
 
@@ -286,6 +288,4 @@ def test_under_wsl_the_library_is_asked_and_the_one_node_explained(box: Box, fak
     assert (end.mask, end.receipt["how"]) == (f"{uuid(0)},{uuid(4)}", "NVML")
     refused = box.start(expect=devices(0, count=1), env=env)
     assert refused.status == 78
-    assert (
-        "/dev/dxg stands for every GPU of the machine: under WSL no container can be given some of them" in refused.err
-    )
+    assert "/dev/dxg is every GPU of the machine: under WSL a container cannot have only some of them" in refused.err

@@ -106,13 +106,13 @@ def test_a_script_that_fails(name: str, box: Box, tmp_path: Path) -> None:
     for check in ("warn", "off"):
         end = start(box, tmp_path / "venv", check=check)
         assert end.status == 0
-        assert f"(check: {check}, going on)" in end.err
+        assert f"(check: {check}, continuing)" in end.err
 
 
 def test_an_image_without_bash(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = bindings(tmp_path / "venv")
     monkeypatch.setattr(setvars, "on_path", lambda command, environ: "" if command[0].endswith("bash") else command[0])
-    with pytest.raises(Stop, match=f"{package}/env/setvars.sh cannot be sourced: it needs bash, which is not in"):
+    with pytest.raises(Stop, match=f"{package}/env/setvars.sh cannot be sourced: bash is not in the image: install it"):
         setvars.sourced(Expectation("cpu", (), backend="ccl"), Machine(), "node", [f"{tmp_path}/venv/bin/python"], {})
 
 
@@ -217,5 +217,5 @@ def test_a_missing_mpirun_is_said_at_the_gate_whatever_stands_before_it(box: Box
         expect = {**MPI, "backend": "", "mpi": "MPICH", "probe": [probe]}
         end = box.start("gate", "--", *words, "python", expect=expect, env={"PATH": str(tmp_path)})
         assert (end.status, end.out) == (78, "")
-        assert f"{name} is not in the image, or cannot be executed (PATH is {tmp_path}): " in end.message
+        assert f"no program {name} on PATH ({tmp_path}): " in end.message
         assert not (tmp_path / "asked").exists()

@@ -16,8 +16,7 @@ from conftest import unavailable
 
 from entrypoint.machines import Box, End, Gpu, devices
 from entrypoint.trees import amd, bank, drm, kfd
-from k8sel.entrypoint import quantity
-from k8sel.entrypoint.checks import surroundings
+from k8sel.entrypoint.checks import product, surroundings
 from k8sel.entrypoint.checks.surroundings import NO_LIMIT, Surroundings
 from k8sel.entrypoint.protocol import Expectation
 
@@ -72,7 +71,7 @@ def test_memory_of_devices_that_are_used(used: list[int], message: str, box: Box
 def test_memory_that_cannot_be_checked_is_said(box: Box) -> None:
     mixed(box)
     end = box.start(expect={"accelerator": "rocm", "devices": [1, 2], "memory": 96 * GI})
-    assert note(end) == "memory of 96Gi: KFD does not say what device 2 has, so it cannot be checked"
+    assert note(end) == "memory of 96Gi cannot be checked: KFD has no memory size of device 2"
     assert end.receipt["notChecked"] == ["memory"]
     assert "; not checked: memory\n" in end.err
 
@@ -81,9 +80,7 @@ def test_memory_that_no_device_says(box: Box) -> None:
     box.gpus(Gpu(0, "0000:1a:00.0"), Gpu(1, "0000:3b:00.0"))
     box.write("lib/libcuda.so.1", "")
     end = box.start(expect=devices(0, 1, count=2, memory=GI))
-    assert "memory of 1Gi: /proc/driver/nvidia does not say what devices 0, 1 have, so it cannot be checked" in note(
-        end
-    )
+    assert "memory of 1Gi cannot be checked: /proc/driver/nvidia has no memory size of devices 0, 1" in note(end)
 
 
 @pytest.mark.parametrize(("given", "status"), [("80Gi", 0), ("85G", 0), ("81Gi", 78), ("", 0), ("1Ti", 78), ("1P", 78)])
@@ -96,7 +93,7 @@ def test_memory_by_hand(given: str, status: int, nvml_box: Box) -> None:
 def test_memory_by_hand_that_is_none(given: str, box: Box) -> None:
     end = box.start(env={"K8SEL_ACCELERATOR": "cuda", "K8SEL_MEMORY": given})
     assert end.status == 78
-    assert end.message == f"k8sel: K8SEL_MEMORY={given}: a whole number with its unit is needed, as in 40Gi or 80G\n"
+    assert end.message == f"k8sel: K8SEL_MEMORY={given} is not a whole number with a unit: write it as in 40Gi or 80G\n"
 
 
 @pytest.mark.parametrize(
@@ -104,15 +101,15 @@ def test_memory_by_hand_that_is_none(given: str, box: Box) -> None:
     [(1, "1"), (2**26, "64Mi"), (81559 * 2**20, "79.64Gi"), (2**40, "1Ti"), (1100, "1.07Ki"), (2**62, "4096Pi")],
 )
 def test_a_size_as_a_job_file_says_it(number: int, text: str) -> None:
-    assert quantity.size(number) == text
+    assert product.size(number) == text
 
 
 def test_shared_memory_that_is_smaller_than_asked_for(nvml_box: Box) -> None:
     (nvml_box.root / "dev/shm").symlink_to("/dev/shm")
-    held = quantity.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
+    held = product.size(surroundings._shared(SimpleNamespace(dev="/dev")) or 0)  # type: ignore[arg-type]
     end = nvml_box.start(expect=devices(0, count=3, sharedMemory=2**60))
     assert end.status == 78
-    assert f"/dev/shm of 1024Pi expected, {held} found: is another volume mounted there" in end.message
+    assert f"/dev/shm of 1024Pi expected, {held} found: check the volumes that are mounted there" in end.message
     assert nvml_box.start(expect=devices(0, count=3, sharedMemory=2**20)).status == 0
 
 
@@ -127,7 +124,7 @@ def test_a_container_that_was_given_no_shared_memory(nvml_box: Box) -> None:
     """A real one: what a container runtime mounts where nothing is asked for."""
     small = in_a_mount_of_64_mi(nvml_box, devices(0, 1, count=3, **PROCESSES))
     assert small.returncode == 0
-    assert "note: /dev/shm holds 64Mi for 2 processes, and collectives and data loading soon fill it" in small.stderr
+    assert "note: /dev/shm has 64Mi for 2 processes, and collectives and data loading soon fill it" in small.stderr
     assert " note: " not in in_a_mount_of_64_mi(nvml_box, devices(0, count=3)).stderr
     asked = in_a_mount_of_64_mi(nvml_box, devices(0, count=3, sharedMemory=8 * GI))
     assert asked.returncode == 78
@@ -156,15 +153,17 @@ Max locked memory         {locked:<20} {locked:<20} bytes
 Max open files            {soft:<20} {hard:<20} files
 """
 FEW = "a process may open 1024 files, which is few among 16 processes or devices: "
-LOCKED = "8Mi of memory may be locked, and RDMA locks all that it sends: capability IPC_LOCK in securityContext, or"
+LOCKED = (
+    "8Mi of memory may be locked, and RDMA locks all that it sends: add capability IPC_LOCK in securityContext, or set"
+)
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "nodes", "said"),
     [
-        ("1024", "524288", 8, f"{FEW}it may allow itself 524288 (ulimit -n, resource.setrlimit)"),
-        ("1024", "unlimited", 8, f"{FEW}it may allow itself as many as it likes (ulimit -n, resource.setrlimit)"),
-        ("1024", "1024", 8, f"{FEW}--ulimit nofile=65536, or LimitNOFILE of the node's container runtime"),
+        ("1024", "524288", 8, f"{FEW}raise it in the program (ulimit -n, resource.setrlimit), up to 524288"),
+        ("1024", "unlimited", 8, f"{FEW}raise it in the program (ulimit -n, resource.setrlimit)"),
+        ("1024", "1024", 8, f"{FEW}set --ulimit nofile=65536, or LimitNOFILE of the node's container runtime"),
         ("1024", "1024", 4, ""),
         ("65536", "65536", 8, ""),
         ("unlimited", "unlimited", 8, ""),
@@ -208,8 +207,17 @@ def test_a_vendors_library_that_no_program_would_find(nvml_box: Box) -> None:
     (nvml_box.root / "lib/libcuda.so.1").unlink()
     end = nvml_box.start(expect=devices(0, count=3))
     assert end.status == 0
-    assert note(end).startswith("libcuda.so.1 is in no folder that programs load from: NVIDIA_DRIVER_CAPABILITIES has")
+    assert note(end).startswith("libcuda.so.1 is in no folder that programs load from: set NVIDIA_DRIVER_CAPABILITIES=")
     assert "libcuda" not in note(nvml_box.start(expect=devices()))
+
+
+@pytest.mark.parametrize(("found", "enough"), [(100, True), (95, True), (94, False), (50, False), (0, False)])
+def test_a_smaller_shared_memory_is_a_stop(found: int, enough: bool) -> None:
+    expectation = Expectation("cpu", (), shared_memory=100 * 2**20)
+    problems = surroundings.problems(expectation, surroundings.Surroundings(shared=found * 2**20))
+    assert [problem.partition(":")[0] for problem in problems] == (
+        [] if enough else [f"/dev/shm of 100Mi expected, {f'{found}Mi' if found else 'none'} found"]
+    )
 
 
 def test_where_the_loader_looks(tmp_path: Path) -> None:
@@ -255,7 +263,7 @@ def test_a_node_that_only_looks_reports_it_too(nvml_box: Box) -> None:
 def test_a_launcher_that_is_not_installed(program: str, nvml_box: Box) -> None:
     end = nvml_box.start(program, "train.py", expect=devices(0, count=3), env={"PATH": "/nowhere"})
     assert end.status == 78
-    assert f"{program} is not in the image, or cannot be executed (PATH is /nowhere): " in end.message
+    assert f"no program {program} on PATH (/nowhere): " in end.message
     assert " install " in end.message
 
 
@@ -270,8 +278,8 @@ def test_the_libraries_a_program_will_import(nvml_box: Box, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("launcher", "installed", "said"),
     [
-        ("deepspeed", ["torch-2.9.0"], "deepspeed is not installed beside torch 2.9.0: pip install deepspeed"),
-        ("accelerate", ["torch-2.9.0"], "accelerate is not installed beside torch 2.9.0: pip install accelerate"),
+        ("deepspeed", ["torch-2.9.0"], "deepspeed is not installed beside torch 2.9.0: run pip install deepspeed"),
+        ("accelerate", ["torch-2.9.0"], "accelerate is not installed beside torch 2.9.0: run pip install accelerate"),
         ("deepspeed", ["torch-2.9.0", "deepspeed-0.18"], ""),
         ("deepspeed", [], ""),
         ("torchrun", ["torch-2.9.0"], ""),

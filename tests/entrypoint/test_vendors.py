@@ -73,13 +73,14 @@ LAYOUTS: dict[str, Layout] = {
         cards(Card(128, "1a"), Card(129, "3b", node=False)),
         of("xpu", 0, 1, count=2),
         None,
-        "2 xpu devices expected, 1 found (0000:1a:00.0) by /dev/dri: the node's device plugin promised more",
+        "2 xpu devices expected, 1 found (0000:1a:00.0) by /dev/dri: check the node's device plugin, "
+        "which allocated more",
     ),
     "xpu: integrated and discrete": (
         cards(IGPU, Card(129, "3b", device="0x56c0")),
         of("xpu", 1, count=2),
         "1",
-        "GPUs of several kinds (PCI ids 0x46a6, 0x56c0): PyTorch leaves integrated ones out",
+        "GPUs of several kinds (PCI ids 0x46a6, 0x56c0): PyTorch ignores integrated ones",
     ),
     "xpu: beside another vendor's": (
         cards(Card(128, "1a", "0x1002"), Card(129, "3b"), Card(130, "86", "0x10de")),
@@ -91,33 +92,34 @@ LAYOUTS: dict[str, Layout] = {
         lambda box: box.write("dev/dri/renderD128", ""),
         of("xpu", 0),
         None,
-        "0 found by /dev/dri: was the resource requested, does the node's container runtime hand devices over, "
-        "is its driver loaded? (/sys says nothing of renderD128)",
+        "0 found by /dev/dri\n  /sys has no vendor of renderD128\n"
+        "  check the pod's request for devices, the node's container runtime and the node's driver",
     ),
     "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu device expected, 0 found by /dev/dri"),
     "xpu: no PCI addresses": (
         cards(Card(128, ""), Card(129, ""), Card(130, "86")),
         of("xpu", 0, 2, count=3),
         "0,2",
-        "/sys does not say every PCI address: counted in the driver's own order",
+        "/sys lacks a PCI address: devices are counted in the driver's own order",
     ),
     "xpu: WSL": (
         lambda box: box.write("dev/dxg", ""),
         of("xpu", 0),
         "0",
-        "xpu devices cannot be checked by this version",
+        "xpu devices cannot be checked: this version of k8sel cannot find them; the mask is by position",
     ),
     "xpu: descending": (
         cards(Card(128, "1a"), Card(129, "3b")),
         of("xpu", 1, 0),
         None,
-        "devices [1, 0] cannot be put in that order: ZE_AFFINITY_MASK is a set. Ascending order, or isolation: process",
+        "devices [1, 0] cannot keep that order, since ZE_AFFINITY_MASK is a set: "
+        "use ascending order, or isolation: process",
     ),
     "xpu: a product": (
         cards(Card(128, "1a")),
         of("xpu", 0, product=["Max_1550"]),
         "0",
-        "product Max_1550: /dev/dri does not say products, so it cannot be checked",
+        "product Max_1550 cannot be checked: /dev/dri has no product names",
     ),
     "xpu: a PCI domain of five digits": (
         cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0")),
@@ -180,14 +182,14 @@ LAYOUTS: dict[str, Layout] = {
         both(lambda box: kfd(box, (0, "0"), (128, "1"), (129, "2")), cards(*amd((128, ""), (129, "3b")))),
         of("rocm", 1, 0),
         "1,0",
-        "/sys does not say every PCI address: counted in the driver's own order",
+        "/sys lacks a PCI address: devices are counted in the driver's own order",
     ),
     "rocm: no /dev/kfd": (
         both(lambda box: kfd(box, (128, "1"), control=False), cards(*amd((128, "c1")))),
         of("rocm", 0),
         None,
-        "0 found by KFD: was the resource requested, does the node's container runtime hand devices over, "
-        "is its driver loaded? (/dev/kfd is not here)",
+        "0 found by KFD\n  /dev/kfd is not found\n"
+        "  check the pod's request for devices, the node's container runtime and the node's driver",
     ),
     "rocm: beside another vendor's": (
         both(
@@ -232,8 +234,9 @@ LAYOUTS: dict[str, Layout] = {
         lambda box: gaudi(box, (0, 0), (1, None)),
         of("hpu", 0, 1, count=2),
         None,
-        "2 hpu devices expected, 1 found (0000:00:00.0) by /dev/accel: the node's device plugin promised more than it "
-        "handed over; replicas of one shared device count once (/sys does not say the module of accel1)",
+        "2 hpu devices expected, 1 found (0000:00:00.0) by /dev/accel\n"
+        "  /sys has no module id of accel1\n"
+        "  check the node's device plugin, which allocated more; replicas of a shared device count once",
     ),
     "hpu: none": (lambda box: None, of("hpu", 0, count=1), None, "1 hpu device expected, 0 found by /dev/accel"),
     "npu: two of eight keep the host's numbers": (
@@ -246,7 +249,7 @@ LAYOUTS: dict[str, Layout] = {
         numbered("davinci", 3, 11),
         of("npu", 0),
         "0",
-        "device nodes davinci<N> have the numbers 3, 11 here, and the mask is taken to count from 0",
+        "device nodes davinci<N> have the numbers 3, 11 here; the mask is assumed to count from 0",
     ),
     "npu: sixteen": (numbered("davinci", *range(16)), of("npu", 0, 15, count=16), "0,15", ""),
     "npu: descending": (numbered("davinci", 0, 1), of("npu", 1, 0), None, "ASCEND_RT_VISIBLE_DEVICES is a set"),
@@ -254,7 +257,7 @@ LAYOUTS: dict[str, Layout] = {
         numbered("davinci", 0),
         of("npu", 0, 1, count=2),
         None,
-        "2 npu devices expected, 1 found by /dev/davinci<N>: the node's device plugin promised more",
+        "2 npu devices expected, 1 found by /dev/davinci<N>: check the node's device plugin, which allocated more",
     ),
     "mlu: four": (
         both(numbered("cambricon_dev", 0, 1, 2, 3), numbered("cambricon_ctl", 0)),
@@ -296,7 +299,7 @@ def test_one_mask_only_on_rocm(box: Box) -> None:
         end = box.start(expect=of("rocm", 1, 0), env={name: "0,1"})
         assert end.status == 78
         assert (
-            f"{name}=0,1 is set, and chooses devices too, beside HIP_VISIBLE_DEVICES: take it out of the image"
+            f"{name}=0,1 is set, and selects devices beside HIP_VISIBLE_DEVICES: remove it from the image"
             in end.message
         )
 
@@ -307,7 +310,7 @@ def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:
     assert box.start(expect=of("hpu", 2, 0, count=4), env=plugin).env["HABANA_VISIBLE_MODULES"] == "6,4"
     end = box.start(expect=of("hpu", 2, 0, count=4), env={**plugin, "HABANA_VISIBLE_MODULES": "0,1"})
     assert end.status == 78
-    assert "HABANA_VISIBLE_MODULES=0,1 is set already, and the job says 6,4" in end.message
+    assert "HABANA_VISIBLE_MODULES=0,1 is set, 6,4 expected" in end.message
     assert "HLS_MODULE_ID=3 is set" in box.start(expect=of("hpu", 0), env={"HLS_MODULE_ID": "3"}).message
 
 
@@ -315,20 +318,20 @@ def test_one_module_twice_is_one_device(box: Box) -> None:
     gaudi(box, (0, 4), (1, 4))
     end = box.start(expect=of("hpu", 1, 0))
     assert (end.status, end.out) == (78, "")
-    assert "4 was found more than once by /dev/accel: they are one device" in end.message
+    assert "4 found more than once by /dev/accel: ask for fewer devices" in end.message
 
 
 def test_what_the_container_runtime_says_is_passed_on(box: Box) -> None:
     end = box.start(expect=of("hpu", 0), env={"HABANA_RUNTIME_ERROR": "no device 9"})
     assert "0 found by /dev/accel" in end.message
-    assert "(the container runtime says: no device 9)" in end.message
+    assert "error of the container runtime: no device 9" in end.message
 
 
 def test_without_a_look_no_module_is_known(box: Box) -> None:
     gaudi(box, (0, 4))
     end = box.start(expect=of("hpu", 0, check="off"))
     assert "HABANA_VISIBLE_MODULES" not in end.env
-    assert "nothing was checked (check: off), HABANA_VISIBLE_MODULES is not written" in end.err
+    assert "devices are not checked (check: off); HABANA_VISIBLE_MODULES is not written" in end.err
 
 
 def test_going_on_with_fewer_modules(box: Box) -> None:
@@ -387,9 +390,9 @@ def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None
     end = box.start(expect={"accelerator": "cpu", "devices": []})
     (line,) = [line for line in end.err.splitlines() if " note: " in line]
     (hidden,) = [note for note in line.split("; ") if "hidden from the program" in note]
-    (shown,) = [note for note in line.split("; ") if "not asked for, and nothing can hide it" in note]
+    (shown,) = [note for note in line.split("; ") if "not hidden, because no variable can" in note]
     for note, names in (
         (hidden, ("nvidia2", "dri/renderD129")),
         (shown, ("dri/renderD128", "accel/accel0", "davinci0", "cambricon_dev1")),
     ):
-        assert set(note.partition("this container: ")[2].split(", ")) == {f"{box.root}/dev/{name}" for name in names}
+        assert set(note.rpartition(": ")[2].split(", ")) == {f"{box.root}/dev/{name}" for name in names}

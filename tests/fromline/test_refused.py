@@ -77,6 +77,7 @@ def refused(text: str) -> str:
         ("mpirun -f h -n 4 python t.py", "the number of nodes in h is not in the line"),
         ("mpirun -f h -n 5 -ppn 2 python t.py", "5 ranks, 2 on each node, leave one node with fewer"),
         ("mpirun -n 3 -H a:2,b:2 python t.py", "the hosts get 2, 1 ranks"),
+        ("mpiexec.hydra -hosts a,b -n 3 python t.py", "the hosts get 2, 1 ranks"),
         ("mpirun -ppn 2 -x A=1 -n 2 python t.py", "-x belongs to OpenMPI, the words before it to Intel and MPICH"),
         ("mpirun -n 1 python a.py : -n 1 python b.py", "starts another program beside the first"),
         (

@@ -71,7 +71,7 @@ def test_a_job_without_devices_sees_none(by: str, gpus: Gpus) -> None:
         ("K8SEL_COUNT={more}", "{more} cuda devices expected, {count} found"),
         ("K8SEL_PRODUCT=NVIDIA-RIVA-TNT2", "product NVIDIA-RIVA-TNT2 expected, {product} found by NVML"),
         ("K8SEL_MEMORY=900Ti", "memory of 900Ti or more expected on each device"),
-        ("CUDA_VISIBLE_DEVICES=7000", "CUDA_VISIBLE_DEVICES=7000 is set already"),
+        ("CUDA_VISIBLE_DEVICES=7000", "CUDA_VISIBLE_DEVICES=7000 is set, "),
     ],
 )
 def test_what_is_wrong_stops_it(variable: str, message: str, gpus: Gpus) -> None:

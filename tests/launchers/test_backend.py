@@ -55,7 +55,7 @@ def test_mpi_of_a_torch_without_it_ends_it_before_a_rank(env: dict[str, str]) ->
     text = job(SHOW, launcher="mpirun", processesPerNode=2, accelerator={"type": "cpu"}, backend="mpi")
     done = run(text, env)
     assert (done.returncode, done.stdout) == (78, "")
-    assert "backend mpi needs a torch that was built with MPI; its Python has torch 2.15.0" in done.stderr
+    assert "backend mpi needs a torch that was built with MPI; the command's Python has torch 2.15.0" in done.stderr
 
 
 def test_a_backend_of_the_command_that_torch_has_runs(env: dict[str, str]) -> None:
@@ -85,4 +85,4 @@ def test_a_library_that_is_not_installed_is_named(
     bare = {**env, "PYTHONPATH": torch_env["PYTHONPATH"]}
     done = run(job(SHOW, launcher=launcher, accelerator={"type": "cpu"}), bare)
     assert (done.returncode, done.stdout) == (78, "")
-    assert f"{launcher} is not installed beside torch 2.15.0: pip install {launcher}" in done.stderr
+    assert f"{launcher} is not installed beside torch 2.15.0: run pip install {launcher}" in done.stderr

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sel.facts import names
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.complete import CompleteSpec
 from k8sel.jobfile.defaults import default
@@ -194,4 +194,4 @@ def test_a_gang_has_its_scheduler(gang: str | None, launcher: str, scheduler: st
     ],
 )
 def test_the_longest_name_is_that_of_the_last_pod(target: str, count: int, expected: str) -> None:
-    assert len(names.longest("j", target, count)) == len(expected)
+    assert len(JOB_KINDS[target].longest("j", count)) == len(expected)

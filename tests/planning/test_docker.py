@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -20,7 +21,7 @@ from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import validate
 from k8sel.jobfile.defaults import default
 from k8sel.machine import hardware
-from k8sel.machine.docker import arguments, emit
+from k8sel.machine.docker import arguments, cdi, emit
 from k8sel.machine.docker import line as docker_line
 from k8sel.planning.plan import JobPlan
 from planning.jobs import job, plan
@@ -82,6 +83,27 @@ def test_nodes_have_devices_behind_each_other_and_one_group() -> None:
     for each in (first, second):
         assert each.env["PET_NNODES"] == "2"
         assert each.env["PET_MASTER_ADDR"] == each.env["MASTER_ADDR"] == first.name == "job-master-0"
+
+
+def test_each_node_requests_its_own_cdi_devices() -> None:
+    row, job_plan = accelerators.by_name("cuda"), plan({"type": "cuda", "count": 2}, "docker", nodes=2)
+    names = cdi.names(row, range(4), ())
+    host = emit.Host(entrypoint="/cache/it", nodes=NODES, groups={}, cdi=names)
+    first, second = (arguments.arguments(emit.emit(job_plan, row, node, host)) for node in job_plan.nodes)
+    for found, numbers in ((first, (0, 1)), (second, (2, 3))):
+        ids = [f"nvidia.com/gpu={number}" for number in numbers]
+        assert found["device_requests"] == [{"driver": "cdi", "device_ids": ids, "capabilities": []}]
+
+
+def test_a_cdi_device_of_several_devices_is_not_requested(tmp_path: Path) -> None:
+    nodes = [f"/dev/accel/accel{number}" for number in range(2)]
+    devices = {"all": nodes, "module1": nodes[1:], "module0": nodes[:1]}
+    edits = {name: {"deviceNodes": [{"path": path} for path in paths]} for name, paths in devices.items()}
+    spec = {"kind": "intel.com/gaudi", "devices": [{"name": n, "containerEdits": edits[n]} for n in devices]}
+    (tmp_path / "etc/cdi").mkdir(parents=True)
+    (tmp_path / "etc/cdi/gaudi.json").write_text(json.dumps(spec))
+    found = cdi.names(accelerators.by_name("hpu"), [0, 1], nodes, str(tmp_path))
+    assert found == {0: "intel.com/gaudi=module0", 1: "intel.com/gaudi=module1"}
 
 
 def test_a_container_with_devices_has_its_limits_in_the_line_and_for_the_daemon() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel import api
-from k8sel.facts import names
 from k8sel.facts.accelerators import ROWS, without_devices
 from k8sel.facts.backends import BACKENDS, uses_oneccl
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import yamlio
@@ -124,10 +124,10 @@ def test_rendering_is_repeatable_and_leaves_the_plan_alone(job: JobFile) -> None
 @given(jobs())
 def test_pods_have_names_that_a_cluster_takes(job: JobFile) -> None:
     plan = planner.plan(default(job), sha256="0" * 64)
-    pods = names.pods(plan.name, plan.target, len(plan.nodes))
+    pods = JOB_KINDS[plan.target].pods(plan.name, len(plan.nodes))
 
     assert all(DNS_1035.fullmatch(name) for name in pods)
-    assert len(names.longest(plan.name, plan.target, len(plan.nodes))) == max(map(len, pods))
+    assert len(JOB_KINDS[plan.target].longest(plan.name, len(plan.nodes))) == max(map(len, pods))
     assert {node.name for node in plan.nodes} <= set(pods)
 
 

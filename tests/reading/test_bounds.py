@@ -40,10 +40,10 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-def said(fields: dict[str, Any]) -> list[str]:
-    """Returns the messages about a job with these fields of spec, without their places."""
+def said(fields: dict[str, Any], name: str = "train") -> list[str]:
+    """Returns the messages about a job with this name and these fields of spec, without their places."""
     spec = {"image": "registry.example/train:1", "command": ["python", "train.py"], "launcher": "torchrun", **fields}
-    data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "train"}, "spec": spec}
+    data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": spec}
     (job,) = load(yamlio.dump([data]).encode(), "job.yaml")
     return [str(problem) for problem in errors(validate(default(job.file)))]
 
@@ -52,6 +52,16 @@ def said(fields: dict[str, Any]) -> list[str]:
 def test_the_last_value_passes_and_the_next_is_refused(name: str) -> None:
     last, beyond, message = BOUNDS[name]
     assert (said(last), said(beyond)) == ([], [message])
+
+
+@pytest.mark.parametrize(("target", "suffix"), [("PyTorchJob", "-worker-10"), ("MPIJob", "-worker-11")])
+def test_a_pods_name_may_have_63_characters(target: str, suffix: str) -> None:
+    fields = {"target": target, "nodes": 12, "launcher": "torchrun" if target == "PyTorchJob" else "mpirun"}
+    fields |= {"accelerator": {"type": "cuda"}}
+    longest = 63 - len(suffix)
+    assert said(fields, "a" * longest) == []
+    (problem,) = said(fields, "a" * (longest + 1))
+    assert "would have 64 characters, and 63 are allowed" in problem
 
 
 def test_a_part_of_a_unit_is_rounded_up() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel.errors import SpecError
-from k8sel.facts.names import pods
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.jobfile import rules
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
@@ -95,7 +95,7 @@ def test_every_rule_is_registered_and_says_what_it_is_for() -> None:
 )
 def test_every_pod_of_a_valid_job_has_a_valid_host_name(name: str, launcher: str, nodes: int) -> None:
     (job,) = load(JOB.format(name=f'"{name}"', launcher=launcher, nodes=nodes).encode(), "job.yaml")
-    names = pods(name, default(job.file).spec.target, nodes)
+    names = JOB_KINDS[default(job.file).spec.target].pods(name, nodes)
     fit = all(re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", pod) for pod in names)
     assert fit == (errors(validate(default(job.file))) == [])
 

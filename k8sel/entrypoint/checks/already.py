@@ -7,7 +7,7 @@ from k8sel.entrypoint.discovery import Found
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.tables import Row
 
-_WAY_OUT = "take it out of the image or the job's env"
+_HINT = "remove it from the image or the job's env"
 
 
 def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str, str]) -> list[str]:
@@ -16,14 +16,14 @@ def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str
     for name, values in _own_values(expectation, row, found).items():
         given = environ.get(name)
         if given is not None and given not in values and not _narrows(row, name, given, values[0]):
-            result.append(f"{name}={given} is set already, and the job says {values[0] or 'none'}: {_WAY_OUT}")
+            result.append(f"{name}={given} is set, {values[0] or 'none'} expected: {_HINT}")
     return result + _other_masks(row, found, environ)
 
 
 def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
     """Refuses variables that show devices to a job that uses none; ``hidden``: the variables that it sets."""
     return [
-        f"{name}={environ[name]} is set already, and the job asks for no device: {_WAY_OUT}"
+        f"{name}={environ[name]} is set, and the job uses no device: {_HINT}"
         for name, value in hidden.items()
         if environ.get(name, value) != value
     ]
@@ -41,14 +41,12 @@ def _own_values(expectation: Expectation, row: Row, found: Found) -> dict[str, l
 
 
 def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
-    """Tells whether the mask is the plugin's own list of modules: the job may use a part of it, in any order."""
+    """Reports if the mask is the plugin's own list of modules: the job may use a part of it, in any order."""
     return row.maskValue == "module" and name == row.maskEnv and set(ours.split(",")) <= set(given.split(","))
 
 
 def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     """Returns the vendor's other variables that choose devices, which count within our mask or around it."""
-    said = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
-    names = [name for name in row.ownedEnv if found.how and name in environ and name not in said]
-    return [
-        f"{name}={environ[name]} is set, and chooses devices too, beside {row.maskEnv}: {_WAY_OUT}" for name in names
-    ]
+    known = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
+    names = [name for name in row.ownedEnv if found.how and name in environ and name not in known]
+    return [f"{name}={environ[name]} is set, and selects devices beside {row.maskEnv}: {_HINT}" for name in names]

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import tables
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks import NOTHING, Case, Finding, libraries
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.cpus import WORKERS
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import read, whole
-from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any, Iterable
@@ -30,8 +29,8 @@ def check(case: Case) -> Finding:
     backend, program = case.expectation.backend, case.program
     if program is None:
         return NOTHING
-    silent = unknown(backend, program)
-    return Finding(problems(backend, program, case.environ), silent, ["backend"] if silent else ())
+    notes = unknown(backend, program)
+    return Finding(problems(backend, program, case.environ), notes, ["backend"] if notes else ())
 
 
 def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[str]:
@@ -43,27 +42,27 @@ def problems(backend: str, program: Libraries, environ: dict[str, str]) -> list[
 
 
 def _pair(backend: str, row: dict[str, Any], program: Libraries) -> list[str]:
-    asked = any(word.partition("=")[0] in _OPTIONS for word in program.command)
-    found = [*_versions(row, program.versions, asked), *_bindings(row, program), *_build(row, program)]
+    by_option = any(word.partition("=")[0] in _OPTIONS for word in program.command)
+    found = [*_versions(row, program.versions, by_option), *_bindings(row, program), *_build(row, program)]
     if not found:
         return []
     needs, has = (" and ".join(dict.fromkeys(pair[side] for pair in found)) for side in (0, 1))
-    way = f"{'--ddp_backend ' if asked else ''}{row['instead']}, which any torch has"
-    return [f"backend {backend} needs {needs}; its Python has {has}: {way}"]
+    way = f"use {'--ddp_backend ' if by_option else ''}{row['instead']}, which any torch has"
+    return [f"backend {backend} needs {needs}; the command's Python has {has}: {way}"]
 
 
 def unknown(backend: str, program: Libraries) -> list[str]:
     """Notes why the backend and the libraries cannot be compared."""
     row = tables.backends().get(backend)
     if row is None:
-        return [f"backend {backend}: it is not one that this version knows, so it cannot be checked"]
+        return [f"backend {backend} cannot be checked: this version of k8sel does not know it"]
     if not any(row[field] for field in _NEEDS):
         return []
     if not _known(program):
-        return [f"backend {backend}: no torch is found beside {program.program}, so it cannot be checked"]
+        return [f"backend {backend} cannot be checked: no torch is found beside {program.program}"]
     if (row["built"] and _built(row["built"], program) is None) or (row["linked"] and _linked(row, program) is None):
         torch = program.versions["torch"]
-        return [f"backend {backend}: what torch {torch} is built with cannot be read, so it cannot be checked"]
+        return [f"backend {backend} cannot be checked: the build settings of torch {torch} cannot be read"]
     return []
 
 
@@ -71,13 +70,13 @@ def _known(program: Libraries) -> bool:
     return program.python() and "torch" in program.versions
 
 
-def _versions(row: dict[str, Any], found: dict[str, str], asked: bool) -> list[tuple[str, str]]:
+def _versions(row: dict[str, Any], found: dict[str, str], by_option: bool) -> list[tuple[str, str]]:
     """Returns (needed version, found version) of the packages that are too old or too new."""
     wrong = []
     for limits, text, fits in ((row["since"], "newer", _is_since), (row["until"], "older", _is_until)):
         for package, limit in limits.items():
             version = found.get(package, "")
-            if (asked or package == "torch") and _release(version) and not fits(version, limit):
+            if (by_option or package == "torch") and _release(version) and not fits(version, limit):
                 wrong.append((f"{package} {limit} or {text}", f"{package} {version}"))
     return wrong
 
@@ -110,7 +109,7 @@ def _workers(row: dict[str, Any], environ: dict[str, str]) -> list[str]:
     given = environ.get(WORKERS, "")
     if not row["oneccl"] or not given or whole(given):
         return []
-    return [f"{WORKERS}={given}: oneCCL needs a whole number, 1 or more"]
+    return [f"{WORKERS}={given} is not a whole number above 0: set 1 or more"]
 
 
 def _bindings(row: dict[str, Any], program: Libraries) -> list[tuple[str, str]]:
@@ -146,12 +145,12 @@ def _built(any_of: Iterable[str], program: Libraries) -> bool | None:
     """Reads ``cuda: Optional[str] = '13.2'`` in torch/version.py, pytorch/pytorch tools/generate_torch_version.py."""
     lines = read(libraries.package(program.folders, "torch"), "version.py").splitlines()
     values = {line.partition("=")[0].partition(":")[0].strip(): line.partition("=")[2].strip() for line in lines}
-    said = [values[name] != "None" for name in any_of if values.get(name)]
-    return any(said) if said else None
+    built = [values[name] != "None" for name in any_of if values.get(name)]
+    return any(built) if built else None
 
 
 def _linked(row: dict[str, Any], program: Libraries) -> bool | None:
-    """Tells whether torch's library is linked with one of that name."""
+    """Reports if torch's library is linked with the backend's; None if that cannot be read."""
     from k8sel.entrypoint.checks import elf
 
     torch = libraries.package(program.folders, "torch")

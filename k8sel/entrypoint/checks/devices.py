@@ -3,62 +3,66 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import discovery, masks
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
-from k8sel.entrypoint.discovery import Device, because
+from k8sel.entrypoint.checks import NOTHING, Case, Finding
+from k8sel.entrypoint.discovery import Device, with_notes
+from k8sel.entrypoint.machine import names
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.tables import Row
 
 _SHOWN = 8  # devices listed in a message
+# In /dev of every container: opencontainers/runtime-spec config-linux.md "Default Devices"; Docker's and the kubelet's.
+_NO_DEVICES = {"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin"}
+_NO_DEVICES |= {"stdout", "termination-log", "tty", "urandom", "zero"}
 
 
-def unlooked(case: Case) -> Finding:
+def unchecked(case: Case) -> Finding:
     """Notes that nothing was compared (check: off)."""
-    return Finding((), [f"nothing was checked (check: off), {_mask_of(case.row)}"], _asked(case.expectation))
+    return Finding((), [f"devices are not checked (check: off); {_mask_of(case.row)}"], _compared(case.expectation))
 
 
 def unknown(case: Case) -> Finding:
     """Notes the fields that cannot be checked on this node, beside the notes of the search itself."""
-    found, silent = case.found, _silent(case)
-    return Finding((), [*found.notes, *dict.fromkeys(text for _, text in silent)], [field for field, _ in silent])
+    found, reasons = case.found, _unknown(case)
+    return Finding((), [*found.notes, *dict.fromkeys(text for _, text in reasons)], [field for field, _ in reasons])
 
 
-def _silent(case: Case) -> list[tuple[str, str]]:
+def _unknown(case: Case) -> list[tuple[str, str]]:
     """Returns each field that cannot be checked, and the reason."""
-    asked, row = _asked(case.expectation), case.row
+    compared, row = _compared(case.expectation), case.row
     if not case.found.how:
-        reason = f"{row.name} devices cannot be checked by this version: nothing was looked at, {_mask_of(row)}"
-        return [(name, reason) for name in asked]
-    if len(asked) == 1:
+        reason = f"{row.name} devices cannot be checked: this version of k8sel cannot find them; {_mask_of(row)}"
+        return [(name, reason) for name in compared]
+    if len(compared) == 1:
         return []
     from k8sel.entrypoint.checks import product
 
     return product.unknown(case.expectation, case.found)
 
 
-def _asked(expectation: Expectation) -> list[str]:
+def _compared(expectation: Expectation) -> list[str]:
     """Returns the fields of the job file that are compared with this node's devices."""
     given = {"product": expectation.product, "memory": expectation.memory}
     return ["devices", *(name for name, value in given.items() if value)]
 
 
 def _mask_of(row: Row) -> str:
-    """Returns the mask that is written without a look at the devices."""
-    return "its mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
+    """Says which mask is written if the devices are not known."""
+    return "the mask is by position" if row.maskValue in ("uuid", "index") else f"{row.maskEnv} is not written"
 
 
-def unheld(case: Case) -> Finding:
+def unused(case: Case) -> Finding:
     """Refuses a count, a product or a memory if no process gets a device."""
     expectation, row, own = case.expectation, case.row, len(case.found.devices)  # own: a part of the machine
     result, number = [], max(len(expectation.devices), expectation.count or 0)
     if number > own:
-        here = "devices names none" if row.maskEnv else f"{own} found, which nothing allots"
-        result.append(f"{number} {row.name} device{'' if number == 1 else 's'} asked for, and {here}: ask for {own}")
-    for name in _asked(expectation)[1:]:
-        result.append(f"{name} asked for, and no device is: a number of devices, or no {name}")
+        here = "devices is empty" if row.maskEnv else f"{own} found, without a mask to choose them"
+        result.append(f"{number} {row.name} device{'' if number == 1 else 's'} expected, and {here}: ask for {own}")
+    for name in _compared(expectation)[1:]:
+        result.append(f"{name} is set, and the job uses no device: ask for devices, or remove {name}")
     return Finding(result)
 
 
-def shown(case: Case) -> Finding:
+def exposed(case: Case) -> Finding:
     """Refuses variables of the image or the user that show devices to a job that uses none."""
     if not any(name in case.environ for name in case.hidden):
         return NOTHING
@@ -69,11 +73,14 @@ def shown(case: Case) -> Finding:
 
 def nodes(case: Case) -> Finding:
     """Notes device nodes in the container of a job that uses none: some vendors have no mask that hides them."""
+    if _NO_DEVICES.issuperset(names(case.machine.dev)):
+        return NOTHING  # most containers need no vendor's module
     found: dict[str, list[str]] = {}
     for row in case.others:
-        text = "hidden from the program, but in" if row.maskHide else "not asked for, and nothing can hide it: in"
+        text = "hidden from the program" if row.maskHide else "not hidden, because no variable can"
         found.setdefault(text, []).extend(discovery.nodes(row.discovery, case.machine))
-    return Finding((), [f"{text} this container: {', '.join(paths)}" for text, paths in found.items() if paths])
+    notes = [f"unused devices in this container, {text}: {', '.join(paths)}" for text, paths in found.items() if paths]
+    return Finding((), notes)
 
 
 def started(case: Case) -> Finding:
@@ -81,21 +88,21 @@ def started(case: Case) -> Finding:
     number, planned = int(case.rank["LOCAL_WORLD_SIZE"]), case.expectation.processes_per_node
     if number == planned:
         return NOTHING
-    return Finding([f"{planned} processes expected on this node, the launcher started {number}"])
+    return Finding([f"{planned} processes expected on this node, {number} started: start {planned}"])
 
 
 def order(case: Case) -> Finding:
     """Refuses an order that this vendor's mask cannot write."""
     expectation, row, result = case.expectation, case.row, []
     if expectation.order not in row.orderEnv:
-        result.append(f"order {expectation.order} does not exist for {row.name}; it has {', '.join(row.orderEnv)}")
+        result.append(f"{row.name} has no order {expectation.order}: use {' or '.join(row.orderEnv)}")
     if len(set(expectation.devices)) != len(expectation.devices):
-        result.append(f"devices {_listed(expectation.devices)} names one twice: each once")
+        result.append(f"devices {_listed(expectation.devices)} names a position twice: name each once")
     seen = masks.share(expectation.devices, expectation.processes_per_node, 0, expectation.isolation)
     if not row.maskOrdered and list(seen) != sorted(seen):
         result.append(
-            f"devices {_listed(expectation.devices)} cannot be put in that order: {row.maskEnv} is a set. "
-            "Ascending order, or isolation: process"
+            f"devices {_listed(expectation.devices)} cannot keep that order, since {row.maskEnv} is a set: "
+            "use ascending order, or isolation: process"
         )
     return Finding(result)
 
@@ -105,7 +112,7 @@ def positions(case: Case) -> Finding:
     last, count = max(case.expectation.devices), case.expectation.count
     if count is None or last < count:
         return NOTHING
-    return Finding([f"device {last} needs a count of {last + 1} or more, and the count is {count}"])
+    return Finding([f"device {last} is beyond the count of {count}: set the count to {last + 1} or more"])
 
 
 def processes(case: Case) -> Finding:
@@ -114,10 +121,10 @@ def processes(case: Case) -> Finding:
     processes, devices = expectation.processes_per_node, len(expectation.devices)
     if expectation.launcher != "python" and processes > devices:
         what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
-        return Finding([f"{processes} processes for {what}: as many devices, or fewer processes"])
+        return Finding([f"{processes} processes for {what}: use as many devices, or fewer processes"])
     if expectation.isolation == "process" and devices % processes:
         return Finding(
-            [f"{devices} devices cannot be shared out to {processes} processes: isolation: process needs equal shares"]
+            [f"{devices} devices have no equal shares for {processes} processes: change a number, or the isolation"]
         )
     return NOTHING
 
@@ -131,25 +138,25 @@ def count(case: Case) -> Finding:
         return NOTHING
     wanted = str(exact) if exact is not None else f"{least} or more"
     what = f"{expectation.accelerator} device{'' if wanted == '1' else 's'}"
-    text = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
-    return Finding([f"{text}: {_hint(exact, number, case.row)}{because(found)}"])
+    fact = f"{wanted} {what} expected, {number} found{_addresses(found.devices)} by {found.how}"
+    return Finding([with_notes(fact, found, _hint(exact, number, case.row))])
 
 
 def _hint(exact: int | None, number: int, row: Row) -> str:
     if exact is None and number:  # the job expects no exact number
-        return f"positions count from 0, and the last one here is {number - 1}"
+        return f"use positions 0 to {number - 1}"
     if exact is not None and number > exact:
-        cause = f"{row.exposureEnv} is set in the image or the pod, or " if row.exposureEnv else ""
-        return f"this container holds devices that it did not ask for: {cause}it is privileged"
+        variable = f"remove {row.exposureEnv} from the image and the pod, or " if row.exposureEnv else ""
+        return f"{variable}start the container without privileged: it has devices that it did not request"
     if number == 0:
-        return "was the resource requested, does the node's container runtime hand devices over, is its driver loaded?"
-    return "the node's device plugin promised more than it handed over; replicas of one shared device count once"
+        return "check the pod's request for devices, the node's container runtime and the node's driver"
+    return "check the node's device plugin, which allocated more; replicas of a shared device count once"
 
 
 def products(case: Case) -> Finding:
     """Refuses devices of another product, or with less memory."""
-    if not case.found.how or len(_asked(case.expectation)) == 1:
-        return NOTHING  # most jobs end here, without the import of a module
+    if not case.found.how or len(_compared(case.expectation)) == 1:
+        return NOTHING  # most jobs need no further module
     from k8sel.entrypoint.checks import product
 
     return Finding(product.problems(case.expectation, case.found))
@@ -163,7 +170,7 @@ def replicas(case: Case) -> Finding:
     names = ", ".join(twice)
     if not twice:
         return NOTHING
-    return Finding([f"{names} was found more than once by {case.found.how}: they are one device, ask for fewer"])
+    return Finding([f"{names} found more than once by {case.found.how}: ask for fewer devices, since these are one"])
 
 
 def unmaskable(case: Case) -> Finding:
@@ -179,14 +186,14 @@ def already(case: Case) -> Finding:
     """Refuses variables of the image or the user that choose other devices than the job."""
     row = case.row
     if not any(name in case.environ for name in row.ownedEnv if name != row.exposureEnv):
-        return NOTHING  # most containers end here, without the import of a module
+        return NOTHING  # most containers need no further module
     from k8sel.entrypoint.checks import already as variables
 
     return Finding(variables.problems(case.expectation, row, case.found, case.environ))
 
 
 def _addresses(devices: tuple[Device, ...]) -> str:
-    """`` (0000:3b:00.0, ...)``; nothing where no address is known."""
+    """Returns `` (0000:3b:00.0, ...)``; nothing if no address is known."""
     known = [device.pci for device in devices if device.pci]
     more = ["..."] if len(known) > _SHOWN else []
     return f" ({', '.join(known[:_SHOWN] + more)})" if known else ""

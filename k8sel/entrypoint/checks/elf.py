@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import IO

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.launch import INSTALL, behind_env, on_path
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.machine import names
-from k8sel.entrypoint.record import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from typing import Iterable
@@ -33,7 +33,7 @@ class Libraries:
     versions: dict[str, str]  # the first that is found of each
 
     def python(self) -> bool:
-        """Tells whether the program is Python: a shell script may start another Python than the one beside it."""
+        """Reports if the program is Python: a shell script may start another Python than the one beside it."""
         name = os.path.basename(self.program)
         return name.startswith("python") or name in ("torchrun", *_SHOWN)
 
@@ -68,7 +68,7 @@ def missing(launcher: str, found: Libraries) -> list[str]:
     torch = found.versions.get("torch", "")
     if launcher not in _SHOWN or launcher in found.versions or not torch or package(found.folders, launcher):
         return []
-    return [f"{launcher} is not installed beside torch {torch}: {INSTALL[launcher]}"]
+    return [f"{launcher} is not installed beside torch {torch}: run {INSTALL[launcher]}"]
 
 
 def _versions(folders: list[str]) -> dict[str, str]:

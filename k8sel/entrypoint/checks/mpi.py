@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import child, tables
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding
+from k8sel.entrypoint.checks import NOTHING, Case, Finding
 from k8sel.entrypoint.launch import behind_env, on_path
 
 _SECONDS = 20.0
@@ -17,16 +17,16 @@ def another(case: Case) -> Finding:
     name = behind_env(list(case.command))[0]
     with child.Signals():
         ended = child.run([on_path([name], case.environ), "--version"], case.environ, _SECONDS)
-    said = ended.output.decode(errors="replace") + ended.errors
-    others = [other for other, row in rows.items() if row["says"] in said]
+    output = ended.output.decode(errors="replace") + ended.errors
+    others = [other for other, row in rows.items() if row["says"] in output]
     if expected in others:
         return NOTHING
     if not others:
-        return Finding(notes=[f"{name} does not say which MPI it is ({ended.how()})"])
-    first = said.strip().splitlines()[0]
+        return Finding(notes=[f"{name} --version names no known MPI ({ended.how()})"])
+    first = output.strip().splitlines()[0]
     return Finding(
         [
             f"mpi.implementation is {expected}, and {name} is {others[0]}'s ({first}): "
-            f"mpi.implementation: {others[0]}, or an image with that MPI"
+            f"set mpi.implementation: {others[0]}, or use an image with {expected}'s MPI"
         ]
     )

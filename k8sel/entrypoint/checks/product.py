@@ -1,30 +1,32 @@
-"""Compares the product and the memory of the devices with those in the job. Pure."""
+"""Compares the product and the memory of the devices with those in the job. Reads and formats sizes. Pure."""
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Found, because
+from k8sel.entrypoint.discovery import Found, with_notes
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.quantity import size
 
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_DECIMAL = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _SHOWN = 8  # positions listed in a message
-_GIGABYTES = "a card sold as 80GB has about 79.6Gi, and a slice of it a part"
+_GIGABYTES = "ask for less: a card sold as 80GB has about 79.6Gi, and a part of it (MIG) less"
 
 
 def problems(expectation: Expectation, found: Found) -> list[str]:
-    """Devices of another product, or with less memory."""
+    """Refuses devices of another product, or with less memory."""
     return [*_product(expectation, found), *_memory(expectation, found)]
 
 
 def unknown(expectation: Expectation, found: Found) -> list[tuple[str, str]]:
     """Returns the fields of the job that cannot be checked on this node, each with the reason."""
-    silent = []
+    result = []
     if expectation.product and not found.named and found.devices:
-        silent.append(("product", f"product {' or '.join(expectation.product)}: {found.how} does not say products"))
+        product = " or ".join(expectation.product)
+        result.append(("product", f"product {product} cannot be checked: {found.how} has no product names"))
     without = [position for position in _used(expectation, found) if not found.devices[position].memory]
     if expectation.memory is not None and without:
-        text = f"memory of {size(expectation.memory)}: {found.how} does not say what {_numbered(without)}"
-        silent.append(("memory", f"{text} {'has' if len(without) == 1 else 'have'}"))
-    return [(name, f"{reason}, so it cannot be checked") for name, reason in silent]
+        reason = f"{found.how} has no memory size of {_numbered(without)}"
+        result.append(("memory", f"memory of {size(expectation.memory)} cannot be checked: {reason}"))
+    return result
 
 
 def label(name: str) -> str:
@@ -39,11 +41,11 @@ def _product(expectation: Expectation, found: Found) -> list[str]:
         return []
     allowed = {_without_sharing(label(name)) for name in expectation.product}
     names = sorted({label(device.name) for device in found.devices})
-    wrong = [name or "a name that is not known" for name in names if _without_sharing(name) not in allowed]
+    wrong = [name or "an unknown name" for name in names if _without_sharing(name) not in allowed]
     if not wrong:
         return []
-    text = f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}"
-    return [f"{text}: another node, or this product too{because(found)}"]
+    fact = f"product {' or '.join(expectation.product)} expected, {', '.join(wrong)} found by {found.how}"
+    return [with_notes(fact, found, "use another node, or allow this product too")]
 
 
 def _memory(expectation: Expectation, found: Found) -> list[str]:
@@ -74,3 +76,20 @@ def _numbered(positions: list[int]) -> str:
 def _without_sharing(product: str) -> str:
     """Returns the product without the label's endings for sharing: ``-SHARED``, ``-MIG-1g.5gb``."""
     return product.partition("-MIG-")[0].removesuffix("-SHARED")
+
+
+def size(number: int) -> str:
+    """Formats bytes as in a job file: ``79.64Gi``, ``64Mi``. Rounds down, so that a user can copy a found size."""
+    name = next((name for name in reversed(_BINARY) if number >= _BINARY[name]), "")
+    whole, hundredths = divmod(number * 100 // _BINARY.get(name, 1), 100)
+    return f"{whole}.{hundredths:02}".rstrip("0").rstrip(".") + name
+
+
+def parse(text: str) -> int:
+    """Reads a whole number with a unit: ``40Gi``, ``80G``. Raises ValueError for anything else."""
+    units = {**_BINARY, **_DECIMAL}
+    number = text.rstrip("".join(units))
+    unit = text[len(number) :]
+    if unit not in units or not number.isascii() or not number.isdecimal() or not 0 < int(number) < 10**6:
+        raise ValueError("not a whole number with a unit: write it as in 40Gi or 80G")
+    return int(number) * units[unit]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.checks.case import Case, Finding
+from k8sel.entrypoint.checks import Case, Finding
+from k8sel.entrypoint.lean import record
 from k8sel.entrypoint.machine import Machine, names, read, whole
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import record
 from k8sel.entrypoint.tables import Row
 
 NO_LIMIT = -1
@@ -32,7 +32,7 @@ _IPC_LOCK = 14  # the capability that lifts this limit: include/uapi/linux/capab
 class Surroundings:
     """The values of one container; those that are not known are None."""
 
-    shared: int | None = None  # bytes that /dev/shm holds
+    shared: int | None = None  # size of /dev/shm in bytes
     files: tuple[int, int] | None = None  # open files of a process: soft and hard limit
     locked: int | None = None  # bytes of memory that may be locked
     may_lock: bool = False  # may lock all memory, without a limit
@@ -57,23 +57,23 @@ def look(row: Row, machine: Machine, environ: dict[str, str]) -> Surroundings:
 def check(case: Case) -> Finding:
     """Compares this container with the job, and notes limits that are known to cause errors later."""
     expectation, here = case.expectation, look(case.row, case.machine, case.environ)
-    silent = unknown(expectation, here)
-    found = [*notes(expectation, case.row, here, len(case.found.devices)), *silent]
-    return Finding(problems(expectation, here), found, _FIELD if silent else ())
+    unread = unknown(expectation, here)
+    found = [*notes(expectation, case.row, here, len(case.found.devices)), *unread]
+    return Finding(problems(expectation, here), found, _FIELD if unread else ())
 
 
-def unlooked(case: Case) -> Finding:
+def unchecked(case: Case) -> Finding:
     """Notes that ``sharedMemory`` was not compared (check: off)."""
     return Finding(unchecked=() if case.expectation.shared_memory is None else _FIELD)
 
 
 def problems(expectation: Expectation, here: Surroundings) -> list[str]:
     """Refuses less shared memory than the job asks for."""
-    asked, shared = expectation.shared_memory, here.shared
-    if asked is None or shared is None or shared >= asked * _ENOUGH:
+    expected, shared = expectation.shared_memory, here.shared
+    if expected is None or shared is None or shared >= expected * _ENOUGH:
         return []
-    found = f"/dev/shm of {_size(asked)} expected, {_size(shared) if shared else 'none'} found"
-    return [f"{found}: is another volume mounted there, or has the pod or the node too little memory for it?"]
+    found = f"/dev/shm of {_size(expected)} expected, {_size(shared) if shared else 'none'} found"
+    return [f"{found}: check the volumes that are mounted there, and the memory of the pod and the node"]
 
 
 def notes(expectation: Expectation, row: Row, here: Surroundings, devices: int) -> list[str]:
@@ -91,30 +91,30 @@ def _little_shared(expectation: Expectation, here: Surroundings) -> list[str]:
     if expectation.shared_memory is not None or processes == 1 or not 0 < shared <= DEFAULT_SHARED:
         return []
     return [
-        f"/dev/shm holds {_size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
-        "sharedMemory: 8Gi, or --shm-size=8g"
+        f"/dev/shm has {_size(shared)} for {processes} processes, and collectives and data loading soon fill it: "
+        "set sharedMemory: 8Gi, or --shm-size=8g"
     ]
 
 
 def _few_files(ranks: int, here: Surroundings) -> list[str]:
-    """``ranks``: processes that one has to talk to, or devices that it sees."""
+    """Notes a low limit of open files; ``ranks``: the job's processes, or the node's devices, whichever are more."""
     if here.files is None or ranks <= _FEW_RANKS or not NO_LIMIT < here.files[0] <= FEW_FILES:
         return []
     soft, hard = here.files
     if NO_LIMIT < hard <= FEW_FILES:
-        way = "--ulimit nofile=65536, or LimitNOFILE of the node's container runtime"
+        hint = "set --ulimit nofile=65536, or LimitNOFILE of the node's container runtime"
     else:
-        most = "as many as it likes" if hard == NO_LIMIT else str(hard)
-        way = f"it may allow itself {most} (ulimit -n, resource.setrlimit)"
-    return [f"a process may open {soft} files, which is few among {ranks} processes or devices: {way}"]
+        most = "" if hard == NO_LIMIT else f", up to {hard}"
+        hint = f"raise it in the program (ulimit -n, resource.setrlimit){most}"
+    return [f"a process may open {soft} files, which is few among {ranks} processes or devices: {hint}"]
 
 
 def _little_locked(here: Surroundings) -> list[str]:
     if not here.rdma or here.may_lock or here.locked is None or not NO_LIMIT < here.locked < LITTLE_LOCKED:
         return []
     return [
-        f"{_size(here.locked)} of memory may be locked, and RDMA locks all that it sends: capability IPC_LOCK in "
-        "securityContext, or --ulimit memlock=-1"
+        f"{_size(here.locked)} of memory may be locked, and RDMA locks all that it sends: "
+        "add capability IPC_LOCK in securityContext, or set --ulimit memlock=-1"
     ]
 
 
@@ -130,9 +130,9 @@ def unknown(expectation: Expectation, here: Surroundings) -> list[str]:
 
 
 def _size(number: int) -> str:
-    from k8sel.entrypoint import quantity
+    from k8sel.entrypoint.checks import product
 
-    return quantity.size(number)
+    return product.size(number)
 
 
 def _shared(machine: Machine) -> int | None:
@@ -157,7 +157,7 @@ def _number(word: str) -> int | None:
 
 
 def _capable(status: str, capability: int) -> bool:
-    """Tells whether the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, hold this one."""
+    """Reports if the effective capabilities of a process's status, ``CapEff:\t00000000a80425fb``, include this one."""
     word = next((line[7:].strip() for line in status.splitlines() if line.startswith("CapEff:")), "")
     try:
         return bool(int(word or "0", 16) >> capability & 1)
@@ -166,7 +166,7 @@ def _capable(status: str, capability: int) -> bool:
 
 
 def _loads(library: str, machine: Machine, environ: dict[str, str]) -> bool:
-    """Tells whether the loader finds a library, without loading it: ld.so(8), and ldso/dynlink.c for musl."""
+    """Reports if the loader finds a library, without loading it: ld.so(8), and ldso/dynlink.c for musl."""
     if machine.lib:
         return os.path.exists(os.path.join(machine.lib, library))
     given = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from k8sel.entrypoint import cpus, report
-from k8sel.entrypoint.checks import devices, libraries, surroundings
-from k8sel.entrypoint.checks.case import NOTHING, Case, Finding, uses_devices
-from k8sel.entrypoint.record import TYPE_CHECKING, record
+from k8sel.entrypoint.checks import NOTHING, Case, Finding, devices, libraries, surroundings, uses_devices
+from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def _backend(case: Case) -> Finding:
     from k8sel.entrypoint.checks import backends  # most jobs name no backend
 
     found = backends.check(case)
-    return found if case.name else Finding(found.problems)  # at the gate: each rank says the rest
+    return found if case.name else Finding(found.problems)  # at the gate: each rank prints the notes
 
 
 def _launchers_library(case: Case) -> Finding:
@@ -52,9 +51,9 @@ class Check:
     levels: tuple[str, ...] = ("enforce", "warn")  # of the job's `check`
 
 
-_EVER = ("enforce", "warn", "off")
+_ALWAYS = ("enforce", "warn", "off")
 CHECKS = (
-    Check("no look", devices.unlooked, devices=True, levels=("off",)),
+    Check("no check", devices.unchecked, devices=True, levels=("off",)),
     Check("order", devices.order, devices=True),
     Check("positions", devices.positions, devices=True),
     Check("processes", devices.processes, devices=True),
@@ -64,16 +63,16 @@ CHECKS = (
     Check("masks", devices.unmaskable, devices=True),
     Check("variables that are set", devices.already, devices=True),
     Check("unknown", devices.unknown, devices=True),
-    Check("no devices", devices.unheld, devices=False),
-    Check("variables that show devices", devices.shown, devices=False),
-    Check("device nodes", devices.nodes, devices=False, levels=_EVER),
+    Check("no devices", devices.unused, devices=False),
+    Check("variables that show devices", devices.exposed, devices=False),
+    Check("device nodes", devices.nodes, devices=False, levels=_ALWAYS),
     Check("shared memory and limits", surroundings.check),
-    Check("shared memory, no look", surroundings.unlooked, levels=("off",)),
+    Check("shared memory, no check", surroundings.unchecked, levels=("off",)),
     Check("MPI", _mpi, modes=("gate",)),
-    Check("backend", _backend, modes=("node", "rank", "gate"), levels=_EVER),
-    Check("launcher's library", _launchers_library, modes=("node",), levels=_EVER),
-    Check("processes started", devices.started, modes=("rank",), levels=_EVER),
-    Check("cores", _cores, modes=("node", "rank"), levels=_EVER),
+    Check("backend", _backend, modes=("node", "rank", "gate"), levels=_ALWAYS),
+    Check("launcher's library", _launchers_library, modes=("node",), levels=_ALWAYS),
+    Check("processes started", devices.started, modes=("rank",), levels=_ALWAYS),
+    Check("cores", _cores, modes=("node", "rank"), levels=_ALWAYS),
 )
 
 
@@ -107,4 +106,4 @@ def stop_or_warn(messages: list[str], check: str) -> None:
     if messages and check == "enforce":
         raise Stop(messages)
     for message in messages:
-        report.say(f"{message} (check: {check}, going on)")
+        report.say(f"{message} (check: {check}, continuing)")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from k8sel.entrypoint.lean import TYPE_CHECKING, record, replace
 from k8sel.entrypoint.machine import Machine, read, whole
-from k8sel.entrypoint.record import TYPE_CHECKING, record, replace
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -22,11 +22,11 @@ class Device:
 
     pci: str = ""  # dddd:bb:dd.f, lower case
     uuid: str = ""
-    name: str = ""  # as the driver says it
-    number: str = ""  # what the vendor's mask calls it; empty: its position
-    node: str = ""  # its device node, where that is numbered in another order
+    name: str = ""  # in the driver's spelling
+    number: str = ""  # its number in the vendor's mask; empty: its position
+    node: str = ""  # its device node, if the nodes have another order
     memory: int = 0  # bytes in total; 0: not known
-    part: str = ""  # which part of the card at that address it is; empty: all of it
+    part: str = ""  # the part of the card at that address; empty: the whole card
 
 
 @record(frozen=True)
@@ -34,24 +34,25 @@ class Found:
     """The devices of a node in the order of their positions, and how they were found. PCI order if it is known."""
 
     devices: tuple[Device, ...] = ()
-    how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot look
+    how: str = ""  # NVML, /proc/..., device nodes; empty: this version cannot find them
     driver: str = ""
-    notes: tuple[str, ...] = ()  # why a better way gave no answer, what was left out
+    notes: tuple[str, ...] = ()  # why a better way failed, which devices were left out
     runtime: str = ""  # the newest version of the vendor's API that the driver here runs
-    named: bool = True  # whether this way can know the devices' product names at all
-    alone: str = ""  # why one process cannot use several of the parts; empty: it can
-    counting: Mapping[str, str] = {}  # what makes the driver count the devices as they are here; goes with the mask
+    named: bool = True  # False: this way has no product names
+    alone: str = ""  # the reason why one process cannot use several of the parts; empty: it can
+    counting: Mapping[str, str] = {}  # variables for this order of the devices; set with the mask
 
 
-def because(found: Found) -> str:
-    """`` (libnvidia-ml.so.1 is not here)``: what a message on ``found`` ends with; empty where nothing is noted."""
-    return f" ({'; '.join(found.notes)})" if found.notes else ""
+def with_notes(fact: str, found: Found, hint: str = "") -> str:
+    """Returns ``fact: hint``; if the search has notes, the fact, the notes and the hint each have a line."""
+    parts = [part for part in (fact, "; ".join(found.notes), hint) if part]
+    return ("\n  " if found.notes else ": ").join(parts)
 
 
 def find(kind: str, machine: Machine, environ: Mapping[str, str] | None = None) -> Found:
-    """Finds this node's devices; ``how`` is empty where there is no way to look for ``kind``.
+    """Finds this node's devices; ``how`` is empty if this version has no module for ``kind``.
 
-    ``environ``: what tells the vendor's driver how to count, if anything does.
+    ``environ``: variables that change how the vendor's driver counts.
     """
     module, words = _module(kind)
     found: Found = module.find(replace(machine, environ=environ), *words) if module else Found()
@@ -59,7 +60,7 @@ def find(kind: str, machine: Machine, environ: Mapping[str, str] | None = None) 
 
 
 def nodes(kind: str, machine: Machine) -> list[str]:
-    """Paths of the device nodes of ``kind`` that are in this container."""
+    """Returns the paths of the device nodes of ``kind`` in this container."""
     module, words = _module(kind)
     paths: list[str] = module.nodes(machine, *words) if module else []
     return paths

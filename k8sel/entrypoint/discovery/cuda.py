@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, mig, normal_pci, opened, pci_order
-from k8sel.entrypoint.lean import dumps, loads
+from k8sel.entrypoint.discovery import Device, Found, normal_pci, pci_order
+from k8sel.entrypoint.lean import TYPE_CHECKING, dumps, loads, replace
 from k8sel.entrypoint.machine import Machine, names, read
-from k8sel.entrypoint.record import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
     from typing import Callable
 
-NVML_SECONDS = 7.0  # and what comes after it still ends before 10 s are over
+NVML_SECONDS = 7.0  # the whole start stays below 10 s
 _WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
 # docs.nvidia.com, MIG user guide, "Device Names": before this version, a process sees only the first part in its mask.
 _SEVERAL_PARTS = 570
@@ -23,7 +22,7 @@ _NVML, _PROC, _NODES = "NVML", "/proc/driver/nvidia", "device nodes"
 
 
 class Unavailable(Exception):
-    """This way cannot say anything here; the text says why."""
+    """This way cannot find the GPUs; the text is the reason."""
 
 
 def find(machine: Machine) -> Found:
@@ -35,8 +34,8 @@ def find(machine: Machine) -> Found:
         except Unavailable as reason:
             notes.append(f"{how}: {reason}")
         else:
-            said = (*notes, *found.notes, *_beside(found, machine))
-            return replace(found, notes=said, alone=_alone(found))
+            notes += [*found.notes, *_beside(found, machine)]
+            return replace(found, notes=tuple(notes), alone=_alone(found))
     return Found(notes=tuple(notes))
 
 
@@ -47,13 +46,13 @@ def _alone(found: Found) -> str:
     if major.isdecimal() and int(major) >= _SEVERAL_PARTS:
         return ""
     driver = f"driver {found.driver}" if found.driver else "a driver of unknown version"
-    return f"with {driver} CUDA shows a process one part of a GPU (MIG) only; with R{_SEVERAL_PARTS} and newer, several"
+    return f"CUDA with {driver} shows a process one part of a GPU (MIG) only, with R{_SEVERAL_PARTS} and newer several"
 
 
 def _beside(found: Found, machine: Machine) -> tuple[str, ...]:
     """Returns notes about devices beside the GPUs found."""
     if _under_wsl(machine):
-        return (f"/dev/{_WSL} stands for every GPU of the machine: under WSL no container can be given some of them",)
+        return (f"/dev/{_WSL} is every GPU of the machine: under WSL a container cannot have only some of them",)
     return _not_shown(found, machine)
 
 
@@ -66,8 +65,10 @@ def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
     if len(paths) <= shown or found.how == _NODES:
         return ()
-    more = f"{len(paths)} device nodes are in this container, {found.how} shows the GPUs of {shown}"
-    return (more, *(() if found.how == _PROC else opened.tried(paths).notes))  # tried there already
+    from k8sel.entrypoint.discovery import opened
+
+    more = f"{len(paths)} device nodes are in this container, {found.how} shows {shown} of them"
+    return (more, *(() if found.how == _PROC else opened.tried(paths).notes))  # that way has tried them
 
 
 def by_nvml(machine: Machine) -> Found:
@@ -100,7 +101,7 @@ def by_proc(machine: Machine) -> Found:
     folder = os.path.join(machine.proc, "driver/nvidia")
     addresses = names(folder, "gpus")
     if not addresses:
-        raise Unavailable("not there")
+        raise Unavailable("not found")
     gpus = [_information(address, read(folder, "gpus", address, "information")) for address in addresses]
     found, notes = _openable({minor: _device(pci, uuid, name) for minor, pci, uuid, name in gpus}, machine)
     return Found(_in_order(found), _PROC, _kernel_driver(read(folder, "version")), notes)
@@ -108,13 +109,15 @@ def by_proc(machine: Machine) -> Found:
 
 def _openable(gpus: dict[str, Device], machine: Machine) -> tuple[list[Device], tuple[str, ...]]:
     """Returns the GPUs, by minor number, whose node can be opened here; a partitioned GPU becomes its parts."""
+    from k8sel.entrypoint.discovery import mig, opened
+
     tried, parts = opened.tried(nodes(machine)), mig.here(machine)
     here = [node for node in nodes(machine) if node not in tried.refused]
     found: list[Device] = []
     for minor, gpu in gpus.items():
         if _node(machine, minor) in here:
             found += [replace(gpu, uuid="", part="MIG")] * parts[minor] if minor in parts else [gpu]
-    unnamed = ["which part of a GPU (MIG) is which, only NVML says"] if any(gpu.part for gpu in found) else []
+    unnamed = ["only NVML can tell the parts of a GPU (MIG) apart"] if any(gpu.part for gpu in found) else []
     return found, (*tried.notes, *unnamed)
 
 
@@ -126,7 +129,7 @@ def _information(address: str, text: str) -> list[str]:
     pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     fields = {key.strip(): value.strip() for key, value in pairs}
     if not fields.get("Device Minor"):
-        raise Unavailable(f"gpus/{address}/information does not say which device node it is")
+        raise Unavailable(f"gpus/{address}/information has no Device Minor")
     uuid = fields.get("GPU UUID", "")
     return [
         "" if fields.get("GPU Excluded") == "Yes" else fields["Device Minor"],
@@ -144,10 +147,12 @@ def _kernel_driver(text: str) -> str:
 
 def by_nodes(machine: Machine) -> Found:
     """Counts the device nodes only: the number in a node's name is neither CUDA's nor NVML's."""
+    from k8sel.entrypoint.discovery import mig
+
     if _under_wsl(machine):
-        raise Unavailable(f"/dev/{_WSL} does not say how many GPUs there are")
+        raise Unavailable(f"/dev/{_WSL} does not show the number of GPUs")
     if mig.unexplained(machine):
-        raise Unavailable("/dev/nvidia-caps holds parts of GPUs (MIG), and nothing says of which")
+        raise Unavailable("/dev/nvidia-caps has parts of GPUs (MIG), and no file names their GPUs")
     found, notes = _openable({minor: Device() for minor in _minors(machine)}, machine)
     return Found(tuple(found), _NODES, notes=notes)
 

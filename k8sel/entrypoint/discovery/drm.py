@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, normal_pci, pci_order
+from k8sel.entrypoint.lean import replace
 from k8sel.entrypoint.machine import Machine, names, read
-from k8sel.entrypoint.record import replace
 
 
 def minors(machine: Machine) -> list[int]:
@@ -19,6 +19,7 @@ def minors(machine: Machine) -> list[int]:
 
 
 def path(machine: Machine, minor: int) -> str:
+    """Returns the path of a render node."""
     return os.path.join(machine.dev, "dri", f"renderD{minor}")
 
 
@@ -46,5 +47,5 @@ def in_pci_order(devices: list[Device]) -> tuple[tuple[Device, ...], list[str]]:
     """Sorts the devices by address. If one is unknown, keeps the driver's order without addresses, and adds a note."""
     if all(device.pci for device in devices):  # stable: the partitions of one device share its address
         return tuple(sorted(devices, key=lambda device: pci_order(device.pci))), []
-    note = "/sys does not say every PCI address: counted in the driver's own order"
+    note = "/sys lacks a PCI address: devices are counted in the driver's own order"
     return tuple(replace(device, pci="") for device in devices), [note]

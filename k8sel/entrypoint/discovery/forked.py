@@ -10,8 +10,7 @@ import os
 import select
 import time
 
-from k8sel.entrypoint.lean import signal
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, signal
 
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
@@ -20,7 +19,7 @@ _SUCCEEDED, _FAILED = b"+", b"-"
 
 
 class Failed(Exception):
-    """The call gave no answer; the text says why: its own error, the signal that ended it, or the time limit."""
+    """The call gave no answer; the text is the reason: its own error, the signal that ended it, or the time limit."""
 
 
 def call(function: Callable[[], str], seconds: float) -> str:

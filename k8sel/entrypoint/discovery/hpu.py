@@ -13,11 +13,11 @@ def find(machine: Machine) -> Found:
     modules = {name: _module(machine, name) for name in _names(machine)}
     found = sorted((module, name) for name, module in modules.items() if module is not None)
     lost = [name for name, module in modules.items() if module is None]
-    notes = [f"/sys does not say the module of {', '.join(lost)}"] if lost else []
+    notes = [f"/sys has no module id of {', '.join(lost)}"] if lost else []
     error = machine.setting(
         "HABANA_RUNTIME_ERROR"
     )  # written by HabanaAI/habana-container-runtime, as its README.md says
-    notes += [f"the container runtime says: {error}"] if error else []
+    notes += [f"error of the container runtime: {error}"] if error else []
     devices = tuple(_device(machine, name, module) for module, name in found)
     return Found(devices, "/dev/accel", notes=tuple(notes), named=False)
 

@@ -49,9 +49,9 @@ def _cores(machine: Machine, number: int) -> int:
 def _physical(machine: Machine, number: int) -> int:
     """Reads ``core_count``, which only root may read with a driver older than 2026; else counts the cores' folders."""
     folder = os.path.join(machine.sys, "class/neuron_device", f"neuron{number}")
-    said = whole(read(folder, "core_count"))
-    if said is not None and said <= _MOST:
-        return said
+    count = whole(read(folder, "core_count"))
+    if count is not None and count <= _MOST:
+        return count
     return sum(name[:11] == "neuron_core" and name[11:].isdecimal() for name in names(folder))
 
 
@@ -62,12 +62,12 @@ def _group(machine: Machine) -> int:
 
 
 def _notes(machine: Machine, numbers: list[int], cores: list[int]) -> list[str]:
-    silent = [f"neuron{number}" for number, size in zip(numbers, cores) if not size]  # noqa: B905  (strict= is 3.10's)
+    unread = [f"neuron{number}" for number, size in zip(numbers, cores) if not size]  # noqa: B905  (strict= is 3.10's)
     apart = numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
     listed = ", ".join(f"neuron{number}" for number in numbers)
     pairs = not machine.setting(*_GROUPS) and any(_physical(machine, number) >= _GROUPED for number in numbers)
     return [
-        *([f"how many cores {', '.join(silent)} has is not known, and the mask counts cores"] if silent else []),
-        *([f"{listed} do not lie side by side, as the runtime needs them"] if apart else []),
-        *([f"cores are counted in pairs, the default where {_GROUPS[0]} says nothing"] if pairs else []),
+        *([f"the number of cores of {', '.join(unread)} is not known, and the mask counts cores"] if unread else []),
+        *([f"{listed} are not neighbours, and the runtime needs neighbours"] if apart else []),
+        *([f"cores are counted in pairs, the default if {_GROUPS[0]} is not set"] if pairs else []),
     ]

@@ -9,7 +9,7 @@ from k8sel.entrypoint.machine import Machine, names
 
 
 def find(machine: Machine, prefix: str) -> Found:
-    """Finds one device for each node. The vendor's numbers should start at 0; a note says so where it matters."""
+    """Finds one device for each node. The vendor's numbers should start at 0; else it adds a note."""
     tried = opened.tried(nodes(machine, prefix))
     here = [number for number in _numbers(machine, prefix) if _path(machine, prefix, number) not in tried.refused]
     devices = tuple(Device() for _ in here)
@@ -18,7 +18,7 @@ def find(machine: Machine, prefix: str) -> Found:
         listed = ", ".join(map(str, here))
         notes = (
             *notes,
-            f"device nodes {prefix}<N> have the numbers {listed} here, and the mask is taken to count from 0",
+            f"device nodes {prefix}<N> have the numbers {listed} here; the mask is assumed to count from 0",
         )
     return Found(devices, f"/dev/{prefix}<N>", notes=notes, named=False)
 

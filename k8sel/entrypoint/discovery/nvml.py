@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from k8sel.entrypoint.record import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -97,9 +97,7 @@ def _load(folder: str) -> Any:
     try:
         return ctypes.CDLL(paths[-1])
     except OSError:
-        raise OSError(
-            f"{_NAME} is not here (NVIDIA_DRIVER_CAPABILITIES with utility brings it into a container)"
-        ) from None
+        raise OSError(f"{_NAME} is not found (add utility to NVIDIA_DRIVER_CAPABILITIES)") from None
 
 
 def _devices_at(library: Any, index: int) -> list[list[Any]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from k8sel.entrypoint.lean import dumps, loads
-from k8sel.entrypoint.record import record
+from k8sel.entrypoint.lean import dumps, loads, record
 
 SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
 # Not in this container, or no device behind the node. With any other error (busy, broken) the device is here.
@@ -18,7 +17,7 @@ class Tried:
     """The result of opening device nodes."""
 
     refused: tuple[str, ...] = ()  # paths
-    notes: tuple[str, ...] = ()  # why, for people
+    notes: tuple[str, ...] = ()  # the reasons
 
 
 def tried(paths: list[str]) -> Tried:
@@ -30,7 +29,7 @@ def tried(paths: list[str]) -> Tried:
     try:
         reasons: dict[str, str] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS))
     except forked.Failed as failed:
-        return Tried((), (f"whether the device nodes can be opened is not known: {failed}",))
+        return Tried((), (f"the device nodes were not tried: {failed}",))
     groups: dict[str, list[str]] = {}
     for path, reason in reasons.items():
         groups.setdefault(reason, []).append(path)

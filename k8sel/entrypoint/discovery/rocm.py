@@ -17,7 +17,7 @@ _OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime li
 def find(machine: Machine) -> Found:
     """Finds the GPUs in PCI order, each with its HIP number."""
     if "kfd" not in names(machine.dev):
-        return Found((), "KFD", notes=("/dev/kfd is not here",), named=False)
+        return Found((), "KFD", notes=("/dev/kfd is not found",), named=False)
     tried = opened.tried(nodes(machine))
     found = _minors(machine)
     minors = [minor for minor in found if drm.path(machine, minor) not in tried.refused]

@@ -13,7 +13,7 @@ from k8sel.entrypoint.machine import Machine, names
 _VENDOR = "0x8086"
 _HIERARCHY, _CARDS = "ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"
 _TILES = ("FLAT", "COMBINED")
-_KINDS = "GPUs of several kinds (PCI ids {}): PyTorch leaves integrated ones out beside others, and its numbers shift"
+_KINDS = "GPUs of several kinds (PCI ids {}): PyTorch ignores integrated ones beside others, which shifts its numbers"
 _DIGITS = 20  # of a 64-bit number
 
 
@@ -26,7 +26,7 @@ def find(machine: Machine) -> Found:
     given = machine.setting(_HIERARCHY)
     mode = given if given in _TILES else _CARDS
     devices, unknown = drm.in_pci_order([device for minor in minors for device in _devices(machine, minor, mode)])
-    notes = (*tried.notes, *unknown, *_doubts(machine, minors), *_counted(machine, minors, given))
+    notes = (*tried.notes, *unknown, *_uncertain(machine, minors), *_counted(machine, minors, given))
     return Found(devices, "/dev/dri", notes=notes, named=False, counting={_HIERARCHY: mode})
 
 
@@ -73,13 +73,13 @@ def _size(text: str) -> int:
 
 
 def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
-    """Notes whether positions count cards or tiles, where both are possible."""
+    """Notes that positions count cards, or tiles, if a card has several tiles."""
     tiles = [len(_memory_of_tiles(machine, minor)) for minor in minors]
     if given in _TILES:
-        silent = [f"renderD{minor}" for minor, number in zip(minors, tiles) if not number]  # noqa: B905  (3.10's)
-        unknown = [f"/sys does not say how many tiles {', '.join(silent)} has: taken for one"] if silent else []
-        said = f"tiles are counted, since {_HIERARCHY} is {given}: {_CARDS} counts cards"
-        return [*unknown, *([said] if max(tiles, default=0) > 1 else [])]
+        unread = [f"renderD{minor}" for minor, number in zip(minors, tiles) if not number]  # noqa: B905  (3.10's)
+        unknown = [f"/sys has no number of tiles of {', '.join(unread)}: one is assumed"] if unread else []
+        note = f"tiles are counted, since {_HIERARCHY} is {given}: {_CARDS} counts cards"
+        return [*unknown, *([note] if max(tiles, default=0) > 1 else [])]
     if given not in ("", _CARDS):
         return [
             f"{_HIERARCHY}={given} is none of {_CARDS}, {', '.join(_TILES)}: {_CARDS} is written, cards are counted"
@@ -89,12 +89,12 @@ def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
     return []
 
 
-def _doubts(machine: Machine, minors: list[int]) -> list[str]:
-    """Notes the facts that /sys does not show about these GPUs, and render nodes of other devices."""
-    silent = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
+def _uncertain(machine: Machine, minors: list[int]) -> list[str]:
+    """Notes render nodes of unknown vendors, and GPUs of several kinds."""
+    unread = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
     kinds = sorted({drm.sysfs(machine, minor, "device") for minor in minors})
     return [
-        *([f"/sys says nothing of {', '.join(silent)}"] if silent else []),
+        *([f"/sys has no vendor of {', '.join(unread)}"] if unread else []),
         *([_KINDS.format(", ".join(kinds))] if len(kinds) > 1 else []),
     ]
 

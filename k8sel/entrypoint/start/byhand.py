@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
     """Makes the expectation from the plain variables; a launcher in ``command`` starts one process per device."""
     accelerator = environ.get("K8SEL_ACCELERATOR", "")
     if not accelerator:
-        raise Stop(["K8SEL_ACCELERATOR is missing: the other K8SEL_ variables say how many and which of it"])
-    _slips(environ)
+        raise Stop(["K8SEL_ACCELERATOR is not set: set it too, as in K8SEL_ACCELERATOR=cuda"])
+    _refuse_similar(environ)
     count = _field(environ, "K8SEL_COUNT", _number)
     devices = _field(environ, "K8SEL_DEVICES", _numbers)
     if devices is None:
@@ -49,13 +49,13 @@ def _behind_rank(command: list[str]) -> int:
     return len(command) - starts[0] if starts else 0
 
 
-def _slips(environ: dict[str, str]) -> None:
+def _refuse_similar(environ: dict[str, str]) -> None:
     """Raises Stop for a name close to one of ours, such as K8SEL_DEVICE, which nothing would read."""
     for ours in (*PLAIN, CHECK):
         for name in sorted(environ):
             near = name.startswith(ours) or (ours.startswith(name) and len(name) > len("K8SEL_"))
             if near and name not in (*PLAIN, CHECK):
-                raise Stop([f"{name} is read by nothing: is {ours} meant?"])
+                raise Stop([f"unknown variable {name}: write {ours}, or remove it"])
 
 
 def check(environ: dict[str, str]) -> str:
@@ -70,12 +70,12 @@ def _field(environ: dict[str, str], name: str, read_as: Callable[[str], T]) -> T
     try:
         return read_as(environ[name])
     except ValueError as error:
-        raise Stop([f"{name}={environ[name]}: {error}"]) from None
+        raise Stop([f"{name}={environ[name]} is {error}"]) from None
 
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 5 or int(text) > MOST:
-        raise ValueError(f"a whole number is needed, 0 to {MOST}")
+        raise ValueError(f"not a whole number from 0 to {MOST}")
     return int(text)
 
 
@@ -83,27 +83,27 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(_number(part.strip()) for part in text.split(",")) if text.strip() else ()
     except ValueError:
-        raise ValueError("positions with commas between them are needed, as in 2,0") from None
+        raise ValueError("not a list of positions: write it as in 2,0") from None
 
 
 def _bytes(text: str) -> int | None:
     """Reads a size; None for an empty text, such as an empty variable of an image."""
-    from k8sel.entrypoint import quantity
+    from k8sel.entrypoint.checks import product
 
-    return quantity.parse(text.strip()) if text.strip() else None
+    return product.parse(text.strip()) if text.strip() else None
 
 
 def _words(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if text.strip() and not words:
-        raise ValueError("products with commas between them are needed")
+        raise ValueError("not a list of products: write them with commas between")
     return words
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"one of {', '.join(allowed)} is needed")
+            raise ValueError(f"none of {', '.join(allowed)}")
         return text
 
     return check

@@ -10,13 +10,12 @@ import json
 import time
 
 from k8sel.entrypoint import child, report
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import Case, look
+from k8sel.entrypoint.checks import Case, libraries, look
 from k8sel.entrypoint.checks.survey import stop_or_warn, survey
 from k8sel.entrypoint.launch import behind_env
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import Machine, node_name, read
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import MARK, MISMATCH, OUTSIDE, Stop
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _SHOWN = 8  # nodes listed in a message
 SECONDS = 300.0  # for one attempt: in a large job, sshd on the last node may start late
 # A worker that is ready may not be in the cluster's DNS yet: CoreDNS keeps a "no such name" for 5 s and more.
 _PAUSES = (2.0, 6.0)
-_NOT_STARTED = (126, 127)  # as env and shells say that a program is not there
+_NOT_STARTED = (126, 127)  # exit statuses of env and shells for a program that is not there
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def _problems(reports: list[dict[str, Any]]) -> list[str]:
     """Returns each problem once, with all its nodes: a hundred equal lines would hide the one that differs."""
     nodes: dict[str, list[str]] = {}
     for each in reports:
-        for problem in each["problems"] or ([] if each.get("ok") else ["not ok, and it does not say why"]):
+        for problem in each["problems"] or ([] if each.get("ok") else ["not ok, without a reason"]):
             nodes.setdefault(problem, []).append(each["node"])
     return [f"{_all(dict.fromkeys(names))}: {problem}" for problem, names in nodes.items()]
 
@@ -139,7 +138,7 @@ def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any
         reports = parse(ended.output.decode(errors="replace"))
         if reports or pause is None or ended.status in (None, *_NOT_STARTED):
             break
-        report.say(f"{name} reached no node ({ended.how()}), again in {pause:g} s")
+        report.say(f"{name} reached no node ({ended.how()}), next attempt in {pause:g} s")
         time.sleep(pause)
     if not reports:
         kind = MISMATCH if ended.status in _NOT_STARTED else OUTSIDE
@@ -167,7 +166,7 @@ def parse(output: str) -> list[dict[str, Any]]:
 
 
 def _is_report(found: Any) -> bool:
-    """Tells whether this is a report of ours; fills in the fields that may be left out."""
+    """Reports if this is a node's report; fills in the fields that may be left out."""
     if not isinstance(found, dict) or not isinstance(found.get("node"), str):
         return False
     texts = [found.setdefault(name, []) for name in ("problems", "notes", "names")]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import cpus, masks
-from k8sel.entrypoint.checks import libraries
-from k8sel.entrypoint.checks.case import look
+from k8sel.entrypoint.checks import libraries, look
 from k8sel.entrypoint.checks.survey import settle, survey
 from k8sel.entrypoint.cpus import Share
+from k8sel.entrypoint.lean import TYPE_CHECKING, replace
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING, replace
 from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import summary
 
@@ -49,14 +48,13 @@ def start_rank(
     share = _share(expectation, machine, environ, bound=True)
     case = replace(look(expectation, machine, environ), program=found, share=share, rank=rank)
     finding = survey(case, "rank")
-    settle(case, finding if rank["LOCAL_RANK"] == "0" else replace(finding, notes=()))  # one says it for the node
+    settle(case, finding if rank["LOCAL_RANK"] == "0" else replace(finding, notes=()))  # one rank prints the notes
     everyone = masks.processes(case.row, case.found, case.hidden, expectation)
     each = [process for process in everyone if process.local_rank == int(rank["LOCAL_RANK"])]
     if not each:
         planned = expectation.processes_per_node
-        raise Stop(
-            [f"node {case.name}: local rank {rank['LOCAL_RANK']} is beyond the {planned} processes that were planned"]
-        )
+        fact = f"{planned} processes expected on this node, local rank {rank['LOCAL_RANK']} found"
+        raise Stop([f"node {case.name}: {fact}: start {planned}"])
     environ = {**_bound(machine, rank, share), **environ, **each[0].variables, **rank, **_omp(environ, share)}
     summary.write(case, finding.unchecked, each, environ, found.versions)
     return environ

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import whole
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def resolve(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> dic
         if len(found) == len(NAMES):
             return found
     known = sorted({row["rank"]["LOCAL_RANK"] for row in flavours.values()} | {"LOCAL_RANK"})
-    raise Stop(
-        [f"no launcher's rank variables are set here (looked for {', '.join(known)}): start it by mpirun or torchrun"]
-    )
+    raise Stop([f"no rank of this process is set ({', '.join(known)}): start it by mpirun or torchrun"])
 
 
 def _tables(environ: dict[str, str], flavours: dict[str, dict[str, Any]]) -> list[dict[str, str]]:

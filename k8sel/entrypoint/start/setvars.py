@@ -1,21 +1,21 @@
 """Sources the script that sets the variables of Intel's bindings or MPI, as a user of a shell does.
 
-It is found in the container, and the shell gets only its path, as an argument. The command gets its exported variables.
+The entrypoint finds the script in the container. The shell gets its path as an argument, and the command gets the
+variables that it exports.
 """
 
 from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint import report, tables
+from k8sel.entrypoint import report, start, tables
 from k8sel.entrypoint.checks import libraries
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.launch import on_path
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.protocol import Expectation
-from k8sel.entrypoint.record import TYPE_CHECKING
 from k8sel.entrypoint.report import Stop
-from k8sel.entrypoint.start import environment
 
 if TYPE_CHECKING:
     from typing import Iterator
@@ -39,9 +39,9 @@ def sourced(
     except Stop as stop:
         if expectation.check == "enforce":
             raise
-        report.say(f"{stop} (check: {expectation.check}, going on)")
+        report.say(f"{stop} (check: {expectation.check}, continuing)")
         return environ
-    if mode != "rank":  # which is one of many
+    if mode != "rank":  # one of many
         report.say(f"{script} was sourced")
     return found
 
@@ -76,7 +76,7 @@ def _pythons(expectation: Expectation, command: list[str], environ: dict[str, st
 
 
 def _is_searched(root: str, environ: dict[str, str]) -> bool:
-    """Tells whether the loader already searches a folder below ``root``, as it does after both scripts."""
+    """Reports if the loader already searches a folder below ``root``, as it does after both scripts."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(":")
     return bool(root) and any(folder == root or folder.startswith(f"{root}/") for folder in folders)
 
@@ -87,11 +87,11 @@ def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
 
     bash = on_path(["bash"], environ) or on_path(["/bin/bash"], environ)
     if not bash:
-        raise Stop([f"{script} cannot be sourced: it needs bash, which is not in the image"])
+        raise Stop([f"{script} cannot be sourced: bash is not in the image: install it"])
     with child.Signals():
         ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
-    found = dict(environment.entries(ended.output))
+    found = dict(start.entries(ended.output))
     if ended.status != 0 or not found:
         raise Stop([f"{script} cannot be sourced: {ended.why()}"])
-    own = {name: environ[name] for name in environment.SHELLS if name in environ}
-    return {**{name: value for name, value in found.items() if name not in environment.SHELLS}, **own}
+    own = {name: environ[name] for name in start.SHELLS if name in environ}
+    return {**{name: value for name, value in found.items() if name not in start.SHELLS}, **own}

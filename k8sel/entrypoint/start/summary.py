@@ -6,14 +6,14 @@ import sys
 
 from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
+from k8sel.entrypoint.lean import TYPE_CHECKING
 from k8sel.entrypoint.machine import Machine
 from k8sel.entrypoint.masks import Process
-from k8sel.entrypoint.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
-    from k8sel.entrypoint.checks.case import Case
+    from k8sel.entrypoint.checks import Case
 
 
 def write(

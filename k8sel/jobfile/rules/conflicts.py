@@ -21,6 +21,7 @@ from k8sel.entrypoint.tables import BY_NUMBER
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts import accelerators, backends, launchers
 from k8sel.facts.backends import BACKENDS
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
@@ -133,10 +134,6 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 _TESTS = tuple(map(_tests, CONFLICTS))
 
 
-def _target(job: CompleteJob) -> dict[str, list[str]]:
-    return {"launchers": [name for name, row in LAUNCHERS.items() if job.spec.target in row.targets]}
-
-
 def _command(job: CompleteJob) -> dict[str, str | None]:
     """Returns the backend that the command names, and the path of the field that names the job's backend."""
     index, name = backends.named(job.spec.command) or (0, None)
@@ -158,6 +155,11 @@ COMPUTES: Mapping[str, dict[str, Any]] = {
         "byOneccl": [name for name, row in BACKENDS.items() if row.oneccl and row.connects(kind)],
     }
     for kind in accelerators.ROWS
+}
+
+
+TARGETS: Mapping[str, dict[str, list[str]]] = {
+    kind: {"launchers": [name for name, row in LAUNCHERS.items() if kind in row.targets]} for kind in JOB_KINDS
 }
 
 
@@ -184,7 +186,7 @@ def _amount(value: float | str | None) -> Decimal | None:
 
 VIEWS: dict[str, Callable[[CompleteJob], Any]] = {
     "launcher": lambda job: LAUNCHERS[job.spec.launcher],
-    "target": _target,
+    "target": lambda job: TARGETS[job.spec.target],
     "mpi": lambda job: launchers.mpi_of(job.spec.launcher, job.spec.mpi.implementation),
     "type": lambda job: accelerators.ROWS.get(job.spec.accelerator.type),
     "backend": lambda job: BACKENDS.get(job.spec.backend or ""),

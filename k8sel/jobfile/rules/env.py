@@ -11,6 +11,7 @@ from msgspec import UNSET
 from k8sel.errors import Problem
 from k8sel.facts import accelerators, backends
 from k8sel.facts.backends import VARIABLES
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS, MPIS, Mpi
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
@@ -168,12 +169,9 @@ def no_zero_byte(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def overwritten_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Warns of a PYTHONUNBUFFERED that is not 1: training-operator appends PYTHONUNBUFFERED=1.
-
-    Source: pkg/controller.v1/pytorch/envvar.go.
-    """
+    """Warns of a PYTHONUNBUFFERED that is not 1 where the operator appends PYTHONUNBUFFERED=1."""
     for index, entry in enumerate(job.spec.env):
-        if entry.name == "PYTHONUNBUFFERED" and job.spec.target == "PyTorchJob" and entry.value != "1":
+        if entry.name == "PYTHONUNBUFFERED" and JOB_KINDS[job.spec.target].unbuffers and entry.value != "1":
             message = "the operator always sets PYTHONUNBUFFERED=1"
             yield warning(("spec", "env", index, "value"), message, "leave it out")
 

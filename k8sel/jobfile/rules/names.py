@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import MPIS
-from k8sel.facts.names import LONGEST, launcher, longest
+from k8sel.facts.names import LONGEST
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
@@ -28,7 +29,7 @@ OWNED = {
 def pod_names_fit(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a job's name that makes a pod's name too long: a pod's name is also its host name."""
     name = job.metadata.name
-    pod = longest(name, job.spec.target, job.spec.nodes)
+    pod = JOB_KINDS[job.spec.target].longest(name, job.spec.nodes)
     if len(pod) > LONGEST:
         message = f"the pod name {pod} has {len(pod)} characters, but at most {LONGEST} are allowed"
         yield invalid(("metadata", "name"), message, f"use at most {LONGEST - len(pod) + len(name)} characters")
@@ -41,8 +42,9 @@ def mpi_takes_the_hosts_names(job: CompleteJob, platform: Platform) -> Iterator[
     """
     mpi, name = job.spec.mpi.implementation, job.metadata.name
     longest_prefix = MPIS[mpi].longest_prefix if job.spec.launcher == "mpirun" else None
-    prefix = re.split("[0-9]", launcher(name))[0]
-    if not platform.over_ssh or longest_prefix is None or len(launcher(name)) > LONGEST:
+    host = JOB_KINDS[job.spec.target].first_pod(name)
+    prefix = re.split("[0-9]", host)[0]
+    if not platform.over_ssh or longest_prefix is None or len(host) > LONGEST:
         return
     if len(prefix) > longest_prefix:
         message = f"some versions of {mpi} abort if a host name has {len(prefix)} characters before its first digit"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from k8sel.errors import FieldPath, Problem
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import is_root
 from k8sel.wording import bare, forbidden
@@ -165,10 +166,10 @@ def _volume_kinds(job: CompleteJob) -> Iterator[Problem]:
 def _no_init_container(job: CompleteJob) -> Iterator[Problem]:
     """Refuses several nodes of a PyTorchJob: training-operator adds an init container to the workers.
 
-    That container has no securityContext (initcontainer.go).
+    That container has no securityContext.
     """
     nodes = job.spec.nodes
-    if job.spec.target == "PyTorchJob" and nodes > 1:
+    if JOB_KINDS[job.spec.target].adds_init_container and nodes > 1:
         hint = (
             "write nodes: 1 or launcher: mpirun, or give the operator's initContainer.yaml an allowed securityContext"
         )
