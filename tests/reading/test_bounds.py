@@ -61,7 +61,7 @@ def test_a_pods_name_may_have_63_characters(target: str, suffix: str) -> None:
     longest = 63 - len(suffix)
     assert said(fields, "a" * longest) == []
     (problem,) = said(fields, "a" * (longest + 1))
-    assert "would have 64 characters, and 63 are allowed" in problem
+    assert "has 64 characters, but at most 63 are allowed" in problem
 
 
 def test_a_part_of_a_unit_is_rounded_up() -> None:
