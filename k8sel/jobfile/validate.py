@@ -16,7 +16,6 @@ from k8sel.jobfile.rules import (
     env,
     launch,
     names,
-    namespace,
     pod,
     shapes,
 )
@@ -46,6 +45,8 @@ def namespace_policy(job: CompleteJob, level: str) -> list[Problem]:
 
     ``level`` is restricted, baseline or privileged.
     """
+    from k8sel.jobfile.rules import namespace  # most commands check no namespace
+
     if level not in namespace.LEVELS:
         raise SpecError([not_supported((), level, namespace.LEVELS, "--namespace-policy restricted")])
     return [problem for check in namespace.LEVELS[level] for problem in check(job)]

@@ -118,10 +118,11 @@ def test_a_row_asks_for_what_there_is(row: Conflict) -> None:
 
 
 def _exists(path: str) -> bool:
-    """Reports whether a path begins with a part of the view, and goes on in the models and tables."""
+    """Reports if a path begins with a part of the view, and continues in the models and tables."""
     head, *keys = path.split(".")
     if head == "facts":
         return keys[0] in conflicts.FACTS
     if head not in MODELS:
         return head in ("on", *VIEWS)
-    return keys[0] in (*MODELS[head].__struct_encode_fields__, "name")
+    computed = isinstance(getattr(MODELS[head], keys[0], None), property)
+    return computed or keys[0] in (*MODELS[head].__struct_encode_fields__, "name")
