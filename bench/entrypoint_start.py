@@ -1,4 +1,4 @@
-"""How long the entrypoint takes to become the command, against a bare ``python3 -c pass``.
+"""Measures the time until the entrypoint becomes the command, against a bare ``python3 -c pass``.
 
 Run: python bench/entrypoint_start.py [PYTHON]. Whole processes, interleaved, medians in milliseconds. The GPUs are fake
 (tests/fakenvml): what the driver itself takes is not in it.

@@ -1,4 +1,4 @@
-"""What docs/cpu.md has of the code: what its jobs start, and its tables. generate.py calls it."""
+"""Writes the generated parts of docs/cpu.md: the commands of its jobs, and its tables. generate.py calls it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filled(page: str) -> str:
 
 
 def _ran(options: str, job: str) -> str:
-    """What a command prints; what the entrypoint expects is left out, long lines are folded."""
+    """Returns the output of a command without the expectation, with long lines folded."""
     command = [sys.executable, "-m", "k8sel", *shlex.split(options), "--quiet", "-"]
     shown = subprocess.run(command, input=job, capture_output=True, text=True, check=True).stdout
     short = re.sub(r"'K8SEL_EXPECT=[^']*'", "K8SEL_EXPECT=...", shown)
@@ -80,7 +80,7 @@ def _needs(row: Backend) -> Iterator[str]:
 
 
 def _launchers() -> Iterator[list[str]]:
-    """How each starts oneCCL."""
+    """Yields a row for each MPI and launcher: its variables for oneCCL."""
     names = ("CCL_PROCESS_LAUNCHER", "CCL_ATL_TRANSPORT")
     yield ["started by", *names]
     started = {name: row.ccl for name, row in LAUNCHERS.items() if row.ccl}

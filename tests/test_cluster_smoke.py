@@ -60,7 +60,7 @@ def ended(cluster: Cluster, namespace: str, name: str, content: dict[str, Any]) 
 
 
 def found_devices(cluster: Cluster, namespace: str, count: int) -> dict[str, list[str]]:
-    """What a pod with so many GPUs finds in itself."""
+    """Returns the devices that a pod with so many GPUs finds."""
     phase, log = ended(cluster, namespace, "devices", container(cluster, "python3", "-c", LIST_DEVICES, gpus=count))
     assert phase == "Succeeded", log
     found: dict[str, list[str]] = json.loads(log)

@@ -27,7 +27,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: str
 
     def connects(self, accelerator: str) -> bool:
-        """Whether it connects processes that compute on that type."""
+        """Reports whether it connects processes that compute on that type."""
         return not self.accelerators or accelerator in self.accelerators
 
 

@@ -28,7 +28,7 @@ class CompleteMpi(Mpi, frozen=True, kw_only=True):
 
 
 class CompletePolicy(Policy, frozen=True, kw_only=True):
-    """How often to try, and what stays afterwards."""
+    """Retries, time limits and clean-up."""
 
     max_restarts: int
     backoff_limit: int
@@ -43,7 +43,7 @@ class CompleteEntrypoint(Entrypoint, frozen=True, kw_only=True):
 
 
 class CompleteSpec(Spec, frozen=True, kw_only=True):
-    """What runs, on what, and how it is launched."""
+    """The command, its launcher and its devices."""
 
     target: TargetName
     nodes: int

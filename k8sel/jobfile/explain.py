@@ -44,7 +44,7 @@ def explain(document: Document, error: msgspec.ValidationError) -> list[Problem]
     foreign = _foreign(document.data)
     if foreign:
         return [foreign]
-    found = {(problem.path, problem.kind): problem for wrong in _wrongs(document) for problem in _say(wrong)}
+    found = {(problem.path, problem.kind): problem for wrong in _wrongs(document) for problem in _problems(wrong)}
     problems = list(found.values()) or [Problem(kind=Kind.INVALID, path=(), message=str(error))]
     return problems + _rules(document.data, problems)
 
@@ -89,7 +89,7 @@ def _is_integer(_: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _say(wrong: Wrong) -> Iterator[Problem]:
+def _problems(wrong: Wrong) -> Iterator[Problem]:
     """Yields the problems of the failed keyword ``wrong``."""
     if wrong.keyword == "additionalProperties":
         return _unknown(wrong)

@@ -1,4 +1,4 @@
-"""What is said of a job when the sizes of the cluster's nodes are known."""
+"""Tests the warnings about a job that does not fit the cluster's nodes."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def box(tmp_path: Path) -> Box:
 
 
 def ranks(box: Box, env: dict[str, str], **spec: object) -> list[dict[str, Any]]:
-    """What each rank of a job on ``box`` saw, by local rank."""
+    """Returns the devices that each rank of a job on ``box`` saw, by local rank."""
     (box.root / "show.py").write_text(SHOW)
     text = job("python3", str(box.root / "show.py"), **spec)
     done = run("-q", "-", env=rooted.environ(box.root, env), text=text)

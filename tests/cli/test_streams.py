@@ -92,7 +92,7 @@ def test_a_terminal_of_any_width_shows_whole_names(foreign: Path, columns: int) 
 
 
 def in_terminal(command: list[str], columns: int) -> str:
-    """What ``command`` shows on a pseudo-terminal."""
+    """Returns the output of ``command`` on a pseudo-terminal."""
     own, its = pty.openpty()
     env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color"}
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=env) as child:

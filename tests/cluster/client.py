@@ -1,4 +1,4 @@
-"""What a test does with the test cluster: run clients, make namespaces, break devices, stop components."""
+"""The tests' view of the test cluster: runs clients, makes namespaces, breaks devices, stops components."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Cluster:
         self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """What `kubectl get` knows, as JSON."""
+        """Returns the output of `kubectl get`, as JSON."""
         found: dict[str, Any] = json.loads(self.kubectl("get", "-o", "json", *arguments).stdout)
         return found
 
@@ -159,7 +159,7 @@ class Cluster:
         return sorted(device for numa in ids for devices in numa.values() for device in devices)
 
     def gpus_in_use(self) -> int:
-        """How many GPUs are asked for by pods that have not ended."""
+        """Returns the number of GPUs that pods request which have not ended."""
         pods = self.get("pods", "-A")["items"]
         live = [pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
         containers = [container for pod in live for container in pod["spec"]["containers"]]

@@ -26,12 +26,12 @@ REAPED = CACHE / "reaped"  # exists while a reaper waits for the end of the clus
 
 
 def required() -> bool:
-    """Whether a test that cannot run is a failure (in CI) and not a skip."""
+    """Reports whether a test that cannot run is a failure, as in CI, and not a skip."""
     return os.environ.get("K8SEL_REQUIRE_ALL") == "1"
 
 
 def lacking() -> str:
-    """What this machine lacks for the cluster, and how to install it; empty when nothing."""
+    """Names the parts for the cluster that this machine lacks, and how to install them; empty if it has all."""
     doctor = subprocess.run([SCRIPTS / "doctor"], capture_output=True, text=True, check=False)
     return "; ".join(doctor.stdout.splitlines())
 
@@ -67,7 +67,7 @@ def prepare() -> None:
 
 
 def up() -> bool:
-    """Whether the cluster is up: its state says so, and its API server takes connections."""
+    """Reports whether the cluster is up: its state is, and its API server accepts connections."""
     try:
         with socket.create_connection((NODE_ADDRESS, 6443), timeout=1):
             return (RUN / "ready").exists()
@@ -105,12 +105,12 @@ def await_end(seconds: float = 60) -> None:
 
 
 def _shared() -> bool:
-    """Whether other processes use the cluster. A reaper at work holds the lock alone, and is not one of them."""
+    """Reports whether other processes use the cluster. A reaper that works holds the lock alone, and does not count."""
     return not _lockable(fcntl.LOCK_EX) and _lockable(fcntl.LOCK_SH)
 
 
 def _lockable(kind: int) -> bool:
-    """Whether the lock could be had right now."""
+    """Reports whether the lock is free."""
     with USERS.open("a") as file:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)

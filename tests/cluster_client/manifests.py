@@ -9,7 +9,7 @@ IMAGE = "box/base:1"
 
 
 def config_map(job: str) -> Object:
-    """What comes along with a job."""
+    """The objects beside a job."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,4 +1,4 @@
-"""What an apply may change on a job that exists, without a cluster."""
+"""Tests the changes that apply may make to an existing job, without a cluster."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ spec:
 
 
 def in_file(manifest_path: str) -> str:
-    """Where the job file says what a rendered manifest says at a path; ``{MODE}`` and the like are list indexes."""
+    """Returns the job file's path for a path of the rendered manifest; ``{MODE}`` and the like are list indexes."""
     (job,) = api.load(JOB_FILE.encode(), "job.yaml")
     manifest = api.render(api.plan(job))[-1]
     found = mapping.to_field(manifest_path, manifest=manifest, job=job.document.data)
@@ -77,7 +77,7 @@ def in_file(manifest_path: str) -> str:
 
 
 def index(of: str, name: str) -> int:
-    """Where a rendered list has its entry of this name."""
+    """Returns the index of this name in a rendered list."""
     (job,) = api.load(JOB_FILE.encode(), "job.yaml")
     pod = api.render(api.plan(job))[-1]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     entries = pod[of] if of in pod else pod["containers"][0][of]

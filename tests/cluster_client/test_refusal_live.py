@@ -1,4 +1,4 @@
-"""What the real API server, its policies and the operator's webhook refuse, at the job file's line and field."""
+"""Tests refusals by the real API server, its policies and the operator's webhook, with the job file's line."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def policy(
 
 
 def refusal(client: Cluster, text: str = JOB_FILE) -> str:
-    """What `k8sel apply` shows of a refused job file. A new policy takes a moment to count."""
+    """Returns the message of `k8sel apply` about a refused job file. A new policy needs a moment to work."""
     (job,) = api.load(text.encode(), "job.yaml")
     objects = api.render(api.plan(job))
 

@@ -1,4 +1,4 @@
-"""What is read out of the API's records: written-down cases, a fixed clock, no cluster."""
+"""Tests the state read from the API's objects: recorded cases, a fixed clock, no cluster."""
 
 from __future__ import annotations
 

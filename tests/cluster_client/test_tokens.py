@@ -53,7 +53,7 @@ def server() -> Iterator[ApiServer]:
 
 
 def status(server: ApiServer, folder: Path, user: dict[str, Any], **environment: str) -> str:
-    """What `k8sel status` prints, for a kubeconfig with this ``user``."""
+    """Returns the output of `k8sel status` for a kubeconfig with this ``user``."""
     config = {
         "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
         "users": [{"name": "u", "user": user}],

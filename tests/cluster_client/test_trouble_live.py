@@ -1,4 +1,4 @@
-"""What is wrong with the cluster and not with the job: each said with its cause and the next step."""
+"""Tests messages about faults of the cluster: each names the cause and the next step."""
 
 from __future__ import annotations
 

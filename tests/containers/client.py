@@ -1,4 +1,4 @@
-"""How the tests speak to their daemon: by `docker`, and by `k8sel docker`."""
+"""The tests' client of their daemon: runs `docker` and `k8sel docker`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Docker:
 
 
 def command(*options: str) -> list[str]:
-    """What starts `k8sel docker`."""
+    """The command line that starts `k8sel docker`."""
     return [sys.executable, *rooted.K8SEL, "docker", *options, "-"]
 
 

@@ -51,7 +51,7 @@ def _running(fake_nvml: Path, *words: str, runtimes: tuple[str, ...] = ()) -> It
 
 
 def _have(*script: str) -> None:
-    """What a script of the test cluster's makes, made."""
+    """Runs a script of the test cluster. If it fails, the tests cannot run."""
     with machine.locked("up.lock"):
         try:
             machine.script(*script)

@@ -26,7 +26,7 @@ PROGRAMS = {
 
 
 def lacking() -> str:
-    """What this machine lacks for a daemon; empty when nothing."""
+    """Names the parts for a daemon that this machine lacks; empty if it has all."""
     if os.geteuid() != 0:
         return "it needs root"
     missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program, path=_path())})

@@ -70,7 +70,7 @@ def _dri(card: Card) -> list[str]:
 
 
 def _common(library: Path) -> dict[str, Any]:
-    """What comes with each device: NVIDIA/nvidia-container-toolkit pkg/nvcdi/wrapper.go, GetCommonEdits."""
+    """The edits common to all devices: NVIDIA/nvidia-container-toolkit pkg/nvcdi/wrapper.go, GetCommonEdits."""
     mount = {"hostPath": str(library), "containerPath": "/usr/lib/libnvidia-ml.so.1", "options": ["ro", "bind"]}
     return {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "mounts": [mount]}
 

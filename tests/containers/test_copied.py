@@ -1,4 +1,4 @@
-"""What containers say, as it is copied: whole, in whole lines where there are several, to readers of any speed."""
+"""Tests the copies of containers' output: complete, in whole lines for several, for readers of any speed."""
 
 from __future__ import annotations
 

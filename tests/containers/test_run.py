@@ -40,7 +40,7 @@ def started(docker: Docker, text: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def watched(docker: Docker, action: str) -> Iterator[Callable[[], None]]:
-    """What waits until the daemon has done this to a container, from now on."""
+    """Yields a function that waits until the daemon does this to a container."""
     words = [
         "docker",
         "events",

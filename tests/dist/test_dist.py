@@ -1,4 +1,4 @@
-"""What `make dist` makes, each tried where nothing else of k8sel is."""
+"""Tests each part that `make dist` makes, without the rest of k8sel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIME = 1_000_000_000
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the one build made."""
+    """The folder with the one build."""
     return built(tmp_path_factory.mktemp("dist"))
 
 
@@ -46,7 +46,7 @@ def installed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built(out: Path, **env: str) -> Path:
-    """What is made in ``out``, with these variables."""
+    """Builds the release in ``out`` with these variables, and returns the folder."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"SOURCE_DATE_EPOCH": str(TIME), **env}.items():
             patch.setenv(name, value)
@@ -67,7 +67,7 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def expected() -> str:
-    """What the sources render."""
+    """Returns the rendering of the sources."""
     return yamlio.dump(rendered(EXAMPLE.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""What the documentation claims, held against the code."""
+"""Compares the documentation with the code."""
 
 from __future__ import annotations
 

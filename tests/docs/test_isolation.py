@@ -30,7 +30,7 @@ def machine(tmp_path: Path, fake_nvml: Path) -> Box:
 
 
 def ran(program: str, accelerator: dict[str, Any], machine: Box, torch_env: dict[str, str]) -> list[str]:
-    """What two processes print, in the order of their ranks."""
+    """Returns the output of two processes, in the order of their ranks."""
     script = machine.root / "train.py"
     script.write_text(program + MASK, encoding="utf-8")
     spec = {

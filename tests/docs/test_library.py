@@ -15,7 +15,7 @@ PROGRAM = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 
 def ran(programs: list[str]) -> list[str]:
-    """What each prints; they share their names, as on the page."""
+    """Returns the output of each program; they share their names, as on the page."""
     names: dict[str, object] = {}
     printed = []
     for program in programs:

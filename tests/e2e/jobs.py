@@ -15,7 +15,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What one rank of programs/train.py saw."""
+    """The devices that one rank of programs/train.py saw."""
 
     rank: int
     local_rank: int
@@ -107,7 +107,7 @@ def apply_and_follow(cluster: Cluster, namespace: str, file: str) -> tuple[subpr
 
 
 def terminated(pod: dict[str, Any]) -> dict[str, Any]:
-    """How the pod's container ended; empty while it has not."""
+    """Returns the reason for the end of the pod's container; empty while it runs."""
     states = [container["state"].get("terminated", {}) for container in pod["status"].get("containerStatuses", [])]
     return states[0] if states else {}
 

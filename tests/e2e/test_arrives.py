@@ -1,4 +1,4 @@
-"""What the job file says arrives in every rank as it was written, whichever way: torchrun, or mpirun and ssh."""
+"""Tests that every rank gets the job file's values unchanged, by torchrun and by mpirun and ssh."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ EXPECTED = {
 
 
 def shown(log: str) -> list[dict[str, Any]]:
-    """What the ranks of programs/show.py said, by rank."""
+    """Returns the output of the ranks of programs/show.py, by rank."""
     found = [json.loads(line.split("shown ", 1)[1]) for line in log.splitlines() if "shown {" in line]
     return sorted(found, key=lambda rank: int(rank["env"]["RANK"]))
 

@@ -1,4 +1,4 @@
-"""What the check does with what it finds, in a pod whose GPUs are another product than the node's label says."""
+"""Tests the check in a pod whose GPUs are another product than the node's label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person meets who types the commands: every example, a refusal, a job that waits, kubectl's plugin."""
+"""Tests the commands as a user types them: every example, a refusal, a job that waits, kubectl's plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How jobs end: what is tried again and what is not, and what a program is told before its pod goes."""
+"""Tests the ends of jobs: retries, and the signals before a pod is deleted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_deleted_jobs_ranks_can_still_save(cluster: Cluster, namespace: str, t
 
 
 def started(cluster: Cluster, namespace: str) -> int:
-    """How many ranks wait for their end."""
+    """Returns the number of ranks that wait for their end."""
     return cluster.k8sel("logs", "--no-follow", "saver", "-n", namespace, check=False).stdout.count("ready\n")
 
 

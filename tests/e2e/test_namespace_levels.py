@@ -1,4 +1,4 @@
-"""What k8sel says of a namespace's Pod Security level is what the API server says of the job's pods."""
+"""Tests that k8sel and the API server agree on a namespace's Pod Security level."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def shown(block: str) -> set[str]:
 
 
 def typed(cluster: Cluster, namespace: str, block: str) -> tuple[str, list[int]]:
-    """What the k8sel commands of ``block`` print, and their exit statuses."""
+    """Returns the output of the k8sel commands of ``block``, and their exit statuses."""
     output, statuses = "", []
     for command in re.findall(r"^\$ k8sel ([^;\n]+)", block, re.MULTILINE):
         done: subprocess.CompletedProcess[str] = cluster.k8sel(*command.split(), "-n", namespace, check=False)

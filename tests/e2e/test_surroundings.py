@@ -1,4 +1,4 @@
-"""What a job needs beside the right number of devices, on a real node: memory of its cards, and /dev/shm."""
+"""Tests a job's other requirements on a real node: memory of its cards, and /dev/shm."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from k8sel.bundle import files
 
 @pytest.fixture(scope="session")
 def entrypoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the ConfigMap puts at /k8sel."""
+    """The folder that the ConfigMap mounts at /k8sel."""
     folder = tmp_path_factory.mktemp("k8sel")
     (folder / files.ARCHIVE).write_bytes(rooted.archive())
     (folder / files.SCRIPT).write_text(files.script(), encoding="utf-8")

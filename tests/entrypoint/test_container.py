@@ -1,4 +1,4 @@
-"""What a process that came over ssh gets of its container's own environment."""
+"""Tests the environment of a process that sshd started: it gets the container's variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOW = ("rank", "--", "/usr/bin/env", "-0")
 
 
 def written(folder: Path, *entries: str) -> dict[str, str]:
-    """What a node's sshd tells its sessions, of an environment with these ``entries``, as the kernel writes them."""
+    """Returns the environment that sshd gives to sessions, for the container's ``entries`` in the kernel's form."""
     file = folder / "environ"
     file.write_bytes(b"".join(entry.encode() + b"\0" for entry in entries))
     return {"K8SEL_ENVIRON": str(file)}

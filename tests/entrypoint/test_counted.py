@@ -1,4 +1,4 @@
-"""What positions count where a device has parts of its own: Intel's tiles, Neuron's cores, TPU chips."""
+"""Tests the positions of devices that have parts: Intel's tiles, Neuron's cores, TPU chips."""
 
 from __future__ import annotations
 

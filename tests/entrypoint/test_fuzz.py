@@ -131,7 +131,7 @@ class Started(Exception):
 
 @dataclass
 class Seen:
-    """What one start printed, and how it ended."""
+    """The output and the exit status of one start."""
 
     lines: list[str] = field(default_factory=list)
     receipt: dict[str, Any] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Seen:
 
     @property
     def found(self) -> int:
-        """How many devices the summary says there are."""
+        """The number of devices in the summary."""
         numbers = re.findall(r" device \d+ of (\d+)", self.text)
         return int(numbers[0])
 
@@ -242,7 +242,7 @@ def test_the_command_or_a_message(
 
 
 def judge(seen: Seen, mode: str, expectation: dict[str, Any]) -> None:
-    """What holds of every start."""
+    """Asserts the laws that hold for every start."""
     assert seen.seconds < SECONDS
     assert OWN_ERROR not in seen.text + json.dumps(seen.report)
     ends = [seen.stop is not None, seen.environ is not None, bool(seen.report)]
@@ -307,7 +307,7 @@ def start(root: Path, function: str, what: str, **asked: object) -> Seen:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_code_from_every_function_of_the_driver(function: str, driver_root: Path) -> None:
-    """What is not known by it is said, and never taken for right."""
+    """Asserts that unknown facts are printed and never taken as correct."""
     for code in CODES:
         seen = start(driver_root, function, str(code), count=3)
         if function in OPTIONAL:

@@ -1,4 +1,4 @@
-"""What is found, and what each process gets, on machines of every shape: a table."""
+"""Tests the devices found and the devices of each process on machines of every shape: a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML's calls are read as, on a library that is Python: partitions (MIG), lost GPUs, old drivers."""
+"""Tests the reading of NVML with a library in Python: partitions (MIG), lost GPUs, old drivers."""
 
 from __future__ import annotations
 

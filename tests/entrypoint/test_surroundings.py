@@ -1,4 +1,4 @@
-"""What a job needs beside the right devices: their memory, /dev/shm, limits, libraries."""
+"""Tests a job's other requirements: memory of devices, /dev/shm, limits, libraries."""
 
 from __future__ import annotations
 

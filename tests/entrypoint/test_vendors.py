@@ -354,7 +354,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning
 
 
 def memory(kind: str, box: Box) -> list[int]:
-    """What is known of each device's memory."""
+    """Returns the known memory of each device."""
     return [device.memory for device in discovery.find(kind, under(str(box.root))).devices]
 
 

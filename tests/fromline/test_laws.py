@@ -81,7 +81,7 @@ def test_nothing_of_a_line_for_cpus_is_lost_in_silence(
 
 
 def _pins(given_: dict[str, str]) -> dict[str, str]:
-    """What a binding stands for."""
+    """Returns the variables of Intel MPI that pin ranks."""
     return {name: value for name, value in given_.items() if name.startswith("I_MPI_PIN")}
 
 

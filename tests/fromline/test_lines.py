@@ -1,4 +1,4 @@
-"""What each launcher's line becomes in the job file, and what is said of it."""
+"""Tests the job file and the notes for each launcher's line."""
 
 from __future__ import annotations
 

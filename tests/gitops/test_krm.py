@@ -114,14 +114,14 @@ def test_a_warning_is_a_result_and_no_failure() -> None:
     (result,) = yaml.safe_load(done.stdout)["results"]
     assert (done.returncode, result["severity"]) == (0, "warning")
     assert result["field"] == {"path": "spec.accelerator.devices"}
-    assert "warning: each node asks for" in done.stderr
+    assert "warning: each node requests" in done.stderr
     assert function("-q", items=[case("torchrun-order")]).stderr == ""
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kind": "Pod"}, "this is no ResourceList"),
+        ({"kind": "Pod"}, "this is not a ResourceList"),
         ({"items": ["a"]}, "items: invalid: expected a list of objects"),
         ({"items": {"a": 1}}, "items: invalid: expected a list of objects"),
     ],

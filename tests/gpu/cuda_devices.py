@@ -14,7 +14,7 @@ NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE, https://docs.nvidia.com/cuda/cuda-drive
 
 
 def by_libcuda() -> list[str]:
-    """What the driver itself gives to a process with these variables."""
+    """Returns the devices that the driver gives to this process."""
     cuda = ctypes.CDLL("libcuda.so.1")
     status = cuda.cuInit(0)
     if status == NO_DEVICE:
@@ -26,7 +26,7 @@ def by_libcuda() -> list[str]:
 
 
 def by_torch() -> list[str]:
-    """What a training program sees."""
+    """Returns the devices that a training program sees."""
     import torch
 
     numbers = range(torch.cuda.device_count())

@@ -33,7 +33,7 @@ def record(cell: str, devices: Sequence[int], cards: Sequence[Card]) -> None:
 
 
 def _commit() -> str:
-    """What was tried: the commit, with a plus where files differ from it."""
+    """Returns the tested commit, with a plus if files differ from it."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""What nvidia-smi says of a machine's GPUs."""
+"""Reads a machine's GPUs from nvidia-smi."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_k8sel_run(isolation: str, gpus: Gpus, tmp_path: Path) -> None:
 
 
 def _run(gpus: Gpus, accelerator: dict[str, Any], processes: int, folder: Path) -> list[list[str]]:
-    """What each process sees, rank by rank."""
+    """Returns the devices that each process sees, rank by rank."""
     _program(folder / "torchrun", TORCHRUN)
     # The installed entrypoint comes first, but for test_selftest.py: on a machine that is laid out, it refuses to look.
     place = folder if "K8SEL_ROOT" in os.environ else folder / "else"

@@ -31,7 +31,7 @@ def helm() -> Path:
 
 @pytest.fixture(scope="session")
 def chart_render() -> None:
-    """What a Renderer needs."""
+    """Builds the program that a Renderer needs."""
     _build("chart-render")
 
 

@@ -63,7 +63,7 @@ class Renderer:
 
 
 def rendered(text: str) -> list[Object]:
-    """What `k8sel render` makes of a job file."""
+    """Returns the objects of `k8sel render` for a job file."""
     (job,) = api.load(text.encode(), "job.yaml")
     return api.render(api.plan(job))
 

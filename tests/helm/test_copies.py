@@ -1,4 +1,4 @@
-"""What the chart has of k8sel's own sources is current."""
+"""Tests that the chart's copies of k8sel's sources are current."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def documents(*tables: str) -> dict[str, str]:
 
 
 def problems(text: str) -> list[Problem]:
-    """What k8sel refuses of a document."""
+    """Returns the problems for which k8sel refuses a document."""
     try:
         found = [problem for job in load(text.encode(), "job.yaml") for problem in errors(validate(default(job.file)))]
     except SpecError as error:
@@ -60,7 +60,7 @@ def problems(text: str) -> list[Problem]:
 
 
 def refusal(renderer: Renderer, text: str) -> str:
-    """What Helm says to it."""
+    """Returns Helm's message about it."""
     with pytest.raises(RefusedError) as refused:
         renderer.render(text)
     return str(refused.value)
@@ -119,12 +119,12 @@ def test_a_wrong_form_is_refused_with_the_fields_path(name: str, renderer: Rende
 
 
 def _named(problem: Problem, said: str) -> bool:
-    """Whether Helm's message has the problem's place, or something in it."""
+    """Reports whether Helm's message names the problem's place, or a part of it."""
     return any(_is_in(place, problem) for place in _places(said))
 
 
 def _places_of_no_problem(said: str, expected: list[Problem]) -> list[str]:
-    """What the schema refuses, and k8sel does not."""
+    """Returns the places that the schema refuses and k8sel accepts."""
     return [place for place in _places(said) if not any(_is_in(place, problem) for problem in expected)]
 
 

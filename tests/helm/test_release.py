@@ -49,7 +49,7 @@ class Releases:
         return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
 
     def end(self, name: str, kind: str = "pytorchjob") -> str:
-        """How the job ends."""
+        """Waits for the end of the job, and returns its last condition."""
 
         def ended() -> str | None:
             conditions = self.job(name, kind).get("status", {}).get("conditions", [])

@@ -36,7 +36,7 @@ def pods(text: str, env: Mapping[str, str]) -> list[Pod]:
 
 
 def operators(rank: int, nodes: int, processes: str, port: str) -> dict[str, str]:
-    """What training-operator 1.9 writes behind a container's own variables (pkg/controller.v1/pytorch/envvar.go).
+    """Returns the variables that training-operator 1.9 appends (pkg/controller.v1/pytorch/envvar.go).
 
     On one machine, the master's name is its address.
     """

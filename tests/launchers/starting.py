@@ -48,7 +48,7 @@ def run(text: str, env: Mapping[str, str], python: str = sys.executable) -> Done
 
 
 def ranks(*ended: Done) -> list[Rank]:
-    """What the ranks of runs that succeeded said, in their order."""
+    """Returns the output of the ranks of runs that succeeded, in their order."""
     for done in ended:
         assert done.returncode == 0, done.stderr
     lines = [line for done in ended for line in done.stdout.splitlines()]

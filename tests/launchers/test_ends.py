@@ -1,4 +1,4 @@
-"""How runs end: 78 before a launcher has started, and what the launchers make of a program's own exit status."""
+"""Tests exit statuses: 78 before a launcher starts, and each launcher's status for a program that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads torch really computes with: a process's share of the cores, less oneCCL's workers."""
+"""Tests the number of torch's threads: a process's share of the cores, minus oneCCL's workers."""
 
 from __future__ import annotations
 

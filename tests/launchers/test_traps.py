@@ -1,4 +1,4 @@
-"""What the launchers do by themselves, shown on the real ones, and that k8sel's lines do not let them."""
+"""Tests the traps of real launchers, and that k8sel's command lines avoid them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 
 def told(words: list[str], env: dict[str, str]) -> dict[str, str]:
-    """What `accelerate launch` with these words would start torch's agent with."""
+    """Returns the settings with which `accelerate launch` and these words would start torch's agent."""
     done = start(["python3", TOLD, *words], env)
     assert done.returncode == 0, done.stderr
     numbers: dict[str, object] = json.loads(done.stdout.partition("told ")[2])

@@ -32,7 +32,7 @@ def of(row: str, door: str, image: Path) -> dict[str, Cell]:
 
 
 def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path) -> Cell:
-    """Why it is refused, or what each process gets; ``shown``: the machine's devices, counted by PCI address."""
+    """The reason of a refusal, or the devices of each process; ``shown``: the machine's devices by PCI address."""
     seen = doors.go(door, row, accelerator, image)
     if seen.refused:
         return {"refused": seen.refused}
@@ -45,13 +45,13 @@ def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path) -> Ce
 
 
 def recorded() -> dict[str, Cell]:
-    """What docs/selection.md is made from."""
+    """Returns the data of docs/selection.md."""
     found: dict[str, Cell] = json.loads(DATA.read_text(encoding="utf-8"))
     return found
 
 
 def _how(said: str) -> str:
-    """How the entrypoint saw the devices; empty where it did not look."""
+    """The way in which the entrypoint found the devices; empty if it did not look."""
     receipts = [line.removeprefix(RECEIPT) for line in said.splitlines() if line.startswith(RECEIPT)]
     found: str = json.loads(receipts[-1])["how"]
     return found

@@ -1,4 +1,4 @@
-"""What every door of the matrix starts from."""
+"""Fixtures that every platform of the matrix uses."""
 
 from __future__ import annotations
 

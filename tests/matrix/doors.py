@@ -53,7 +53,7 @@ done
 
 @dataclass(frozen=True)
 class Start:
-    """What a door starts, and where."""
+    """The command of a platform, and its place."""
 
     words: Sequence[str]
     given: Mapping[str, str]  # variables that are not k8sel's
@@ -63,7 +63,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one job at one door."""
+    """The result of one job on one platform."""
 
     refused: str = ""  # what is wrong with the job file there; else it was started
     status: int = 0
@@ -120,7 +120,7 @@ def _host(plan: JobPlan, host: Host, machine: Box) -> Start:
 
 
 def _plugin(row: str, host: Host, held: Sequence[int]) -> dict[str, str]:
-    """What the vendor's plugin says in the container, in no order.
+    """Returns the variables that the vendor's plugin sets in the container, in no order.
 
     NVIDIA/k8s-device-plugin internal/plugin/server.go;
     HabanaAI/habana-container-runtime cmd/habana-container-runtime/testdata/output/for_create.json
@@ -167,7 +167,7 @@ DOORS = {"kubernetes": _kubernetes, "host": _host, "docker": _docker, "run": _ru
 
 
 def _unasked(plan: JobPlan, variables: Mapping[str, str]) -> Collection[int]:
-    """What enters a container that asks for nothing: all that the image's variable says, where a runtime reads it."""
+    """Returns the devices in a container without a request: those of the image's variable, if a runtime reads it."""
     return DEVICES if plan.devices.type == "cuda" and variables["NVIDIA_VISIBLE_DEVICES"] == "all" else ()
 
 

@@ -1,4 +1,4 @@
-"""How a vendor's driver reads its mask: which devices a program gets from the variables that it finds."""
+"""Models of the vendors' drivers: the devices that a program gets from the variables of its environment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pairs(mask: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Driver:
-    """How one vendor's driver reads its mask."""
+    """A model of one vendor's driver, which reads the mask."""
 
     mask: str
     names: Callable[[Sequence[int]], dict[str, int]] = counted  # what the mask calls each device of the container

@@ -56,7 +56,7 @@ def hpu(box: Box, held: Collection[int]) -> None:
 
 
 def numbered(name: str) -> Host:
-    """Nothing is known of the devices but the numbers of their nodes."""
+    """Makes devices of which only the numbers of their nodes are known."""
 
     def lay_out(box: Box, held: Collection[int]) -> None:
         for n in held:

@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a Machine stands: what `k8sel run` needs so that all it starts is on it."""
+    """The environment in which `k8sel run` starts all processes on a Machine."""
 
     machine: Machine
     library: Path
@@ -59,7 +59,7 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        """What each process needs."""
+        """The variables that each process needs."""
         cpus, bound = str(self.machine.cpus), str(self.folder / "bound")
         return {"LD_PRELOAD": str(self.library), "MACHINE_CPUS": cpus, "MACHINE_BOUND": bound}
 
@@ -100,7 +100,7 @@ def placed(machine: Machine, library: Path, folder: Path) -> Place:
 
 
 def _files(machine: Machine) -> Iterable[tuple[str, str]]:
-    """What k8sel reads of a machine."""
+    """The files of a machine that k8sel reads."""
     cpus = "devices/system/cpu"
     yield f"{cpus}/online", f"0-{machine.cpus - 1}"
     for number in range(machine.sockets * machine.numa_nodes):

@@ -64,7 +64,7 @@ class Runtime:
         )
 
     def show(self, folder: Path, *arguments: str, **given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-        """What each rank of that job sees."""
+        """Returns the devices that each rank of that job sees."""
         result = self.run(self.python, str(PROGRAMS / "show.py"), str(folder), *arguments, **given)
         assert result.returncode == 0, result.stderr
         return shown(folder)
@@ -108,7 +108,7 @@ def installed(name: str, folder: Path, python: str = sys.executable) -> Runtime:
 
 
 def shown(folder: Path) -> list[dict[str, Any]]:
-    """What ranks showed of themselves there (programs/show.py), by rank."""
+    """Returns the output of each rank (programs/show.py), by rank."""
     return [json.loads(file.read_text()) for file in sorted(folder.iterdir(), key=lambda file: int(file.name))]
 
 

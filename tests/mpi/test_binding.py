@@ -1,4 +1,4 @@
-"""What each rank may run on, and how many threads it starts there: `mpi.binding` with real MPI runtimes."""
+"""Tests the CPUs and the threads of each rank: `mpi.binding` with real MPI runtimes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _parts(cpus: set[int], siblings: str) -> list[set[int]]:
 
 
 def _ranks(runtime: Runtime, run: dict[str, Any], folder: Path, **spec: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """What the ranks of a job see that has a worker of oneCCL in each."""
+    """Returns the output of the ranks of a job with one oneCCL worker in each."""
     out = folder / "ranks"
     out.mkdir()
     return runtime.show(out, "--ddp_backend", "ccl", **run, **spec)

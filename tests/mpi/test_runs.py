@@ -154,12 +154,12 @@ def _started(runtime: Runtime, *command: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _only(names: Mapping[str, str], rank: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rank's environment says of these."""
+    """Returns the values of these variables in a rank's environment."""
     return {name: rank["env"].get(name) for name in names}
 
 
 def _alive(pid: str, seconds: float = 10) -> bool:
-    """Whether it still runs after a while; one that nobody has buried yet does not."""
+    """Reports whether it still runs after a while; a zombie does not."""
     end = time.monotonic() + seconds
     while _running(pid) and time.monotonic() < end:
         time.sleep(0.05)

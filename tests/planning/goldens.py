@@ -40,7 +40,7 @@ def expected_file(case: str) -> Path:
 
 
 def actual(case: str) -> str:
-    """What ``case`` becomes now, as text with the stand-ins in it, below the warnings it gives."""
+    """Returns the present rendering of ``case`` below its warnings, with the stand-ins in it."""
     job_plan = plan(case)
     warnings = "".join(f"# {warning}\n" for warning in job_plan.warnings)
     return warnings + yamlio.dump([with_stand_ins(item) for item in api.render(job_plan)])

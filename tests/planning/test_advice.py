@@ -1,4 +1,4 @@
-"""What a plan warns of, and that a plain job gives no warning."""
+"""Tests the warnings of a plan, and that a plain job gives none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is filled in where the job file says nothing."""
+"""Tests the defaults of fields that the job file leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `count` and `devices` mean, at each door: the table of docs and design, row by row."""
+"""Tests the meaning of `count` and `devices` on each platform, row by row."""
 
 from __future__ import annotations
 

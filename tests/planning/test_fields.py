@@ -49,7 +49,7 @@ def spec(row: Field, **others: object) -> dict[str, Any]:
 
 
 def at(data: object, path: str) -> Any:  # noqa: ANN401
-    """What stands at a path such as ``spec.containers[0].image``."""
+    """Returns the value at a path such as ``spec.containers[0].image``."""
     found: Any = data
     for part in mapping.parse(path):
         found = found[part]

@@ -1,4 +1,4 @@
-"""What of this machine's CPUs says how many processes a job has here."""
+"""Tests the number of a job's processes on this machine's CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every job: names, numbers, and that the same file always gives the same plan."""
+"""Tests laws that hold for every job: names, numbers, and that the same file always gives the same plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `k8sel plan` says beside the table of ranks: how the processes reach each other, and what they are bound to."""
+"""Tests the lines of `k8sel plan` beside the table of ranks: the backend and the binding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operators and the API server insist on, and what a cluster is asked for beyond the processes."""
+"""Tests the fields that the operators and the API server require, and the other resources that a job requests."""
 
 from __future__ import annotations
 

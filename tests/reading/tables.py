@@ -49,7 +49,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def message(self) -> str:
-        """What k8sel says, with the types of accelerators in their order in the table."""
+        """The whole message, with the types of accelerators in the table's order."""
         said = self.says
         for name, types in TYPES.items():
             said = said.replace(name, types)

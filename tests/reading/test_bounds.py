@@ -41,7 +41,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 def said(fields: dict[str, Any], name: str = "train") -> list[str]:
-    """The problems of a job with this name and these fields of spec, without the places."""
+    """Returns the messages about a job with this name and these fields of spec, without their places."""
     spec = {"image": "registry.example/train:1", "command": ["python", "train.py"], "launcher": "torchrun", **fields}
     data = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": name}, "spec": spec}
     (job,) = load(yamlio.dump([data]).encode(), "job.yaml")

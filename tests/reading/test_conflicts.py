@@ -73,7 +73,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def refused(platform: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:
-    """What the rules refuse of a job on a platform."""
+    """Returns the messages of the rules that refuse a job on a platform."""
     least = {"image": "img", "command": ["run"], "launcher": "torchrun", "accelerator": {"type": "cpu"}}
     metadata = {"name": "train", "annotations": annotations or {}}
     job = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": metadata, "spec": least | spec}

@@ -1,4 +1,4 @@
-"""What an unquoted word means, and what is written, compared with Kubernetes' own reader (sigs.k8s.io/yaml, in Go)."""
+"""Compares how k8sel reads and writes words with Kubernetes' own reader (sigs.k8s.io/yaml, in Go)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Reader:
 
 
 def ours(text: str) -> str:
-    """What k8sel reads, in JSON's types."""
+    """Returns what k8sel reads, in JSON's types."""
     try:
         return json_repr(parse(text.encode(), "x.yaml")[0].data["v"])
     except SpecError:

@@ -14,7 +14,7 @@ def device(number: int, **more: object) -> dict[str, Any]:
 
 
 def receipt(node: str, *devices: int, rank: str | None = None, **more: object) -> dict[str, Any]:
-    """What a node writes that starts a process for each of ``devices``."""
+    """Returns the output of a node that starts a process for each of ``devices``."""
     mask = ",".join(f"GPU-0000-{number:08d}" for number in devices)
     return {
         "accelerator": "cuda",
@@ -38,7 +38,7 @@ def receipt(node: str, *devices: int, rank: str | None = None, **more: object) -
 
 
 def own(node: str, rank: int, local: int, number: int, **more: object) -> dict[str, Any]:
-    """What one process writes, as mpirun starts each."""
+    """Returns the output of one process that mpirun starts."""
     ranks = [{"localRank": local, "positions": [local], "devices": [device(number)]}]
     return {**receipt(node, number, rank=str(rank)), "ranks": ranks, **more}
 
@@ -53,7 +53,7 @@ def two_nodes(job: str = "first", **more: object) -> list[dict[str, Any]]:
 
 
 def log(*receipts: dict[str, Any]) -> str:
-    """What `k8sel logs` prints of nodes that wrote these."""
+    """Returns the output of `k8sel logs` for nodes that wrote these lines."""
     lines = [
         text
         for fields in receipts

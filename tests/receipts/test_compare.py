@@ -1,4 +1,4 @@
-"""What was different in the second of two starts."""
+"""Tests the differences between two starts."""
 
 from __future__ import annotations
 

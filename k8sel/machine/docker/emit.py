@@ -135,7 +135,7 @@ def own_network(plan: JobPlan) -> str | None:
 
 
 def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: Host) -> _Exposure:
-    """Exposes devices by CDI if the host asks for it, else by the row's way."""
+    """Exposes devices by CDI if the host requests it, else by the row's way."""
     if not numbers:
         return _Exposure()
     if host.cdi is not None:

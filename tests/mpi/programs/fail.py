@@ -10,7 +10,7 @@ other = folder / "pid"
 
 
 def gone(pid: str) -> bool:
-    """Whether it has ended: hydra buries it only at the end."""
+    """Reports whether it has ended: hydra waits for it only at the end."""
     try:
         return "\nState:\tZ" in Path("/proc", pid, "status").read_text()
     except OSError:
