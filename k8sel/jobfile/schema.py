@@ -48,7 +48,8 @@ def _closed(part: Schema, mark: bool) -> Schema:
     branches = [branch for branch in part.get("anyOf", ()) if branch != {"type": "null"}]
     rest = {key: value for key, value in part.items() if key != "anyOf" and (key != "default" or value not in NOTHING)}
     if len(branches) == 1:
-        return _closed({**rest, **branches[0]} | ({NULLABLE: True} if mark else {}), mark)
+        # `rest` gives the order of the keys, and the field's words override its type's.
+        return _closed({**rest, **branches[0], **rest} | ({NULLABLE: True} if mark else {}), mark)
     closed: Schema = {key: _closed(value, mark) if isinstance(value, dict) else value for key, value in rest.items()}
     if branches:
         closed["anyOf"] = branches

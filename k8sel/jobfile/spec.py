@@ -75,23 +75,17 @@ class Accelerator(_Model, frozen=True, kw_only=True):
         ),
     ]
     count: Annotated[int, Meta(ge=0, le=MAX_PER_NODE, description="Devices to request on each node.")] | None = None
-    devices: (
-        Annotated[
-            tuple[Annotated[int, Meta(ge=0, le=MAX_PER_NODE - 1)], ...],
-            Meta(
-                description="Devices to use, in this order: local rank r gets devices[r]. [] means none.",
-                examples=[[2, 0]],
-            ),
-        ]
-        | None
-    ) = None
-    order: (
-        Annotated[
-            Literal["pci", "fastest"],
-            Meta(description="How `devices` are numbered; `fastest` only for types that have it."),
-        ]
-        | None
-    ) = "pci"
+    devices: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=MAX_PER_NODE - 1)], ...] | None,
+        Meta(
+            description="Devices to use, in this order: local rank r gets devices[r]. [] means none.",
+            examples=[[2, 0]],
+        ),
+    ] = None
+    order: Annotated[
+        Literal["pci", "fastest"] | None,
+        Meta(description="How `devices` are numbered; `fastest` only for types that have it."),
+    ] = "pci"
     product: Annotated[
         tuple[Annotated[str, Meta(min_length=1)], ...],
         Meta(
@@ -99,60 +93,42 @@ class Accelerator(_Model, frozen=True, kw_only=True):
             examples=[["NVIDIA-H100-80GB-HBM3"]],
         ),
     ] = ()
-    memory: (
-        Annotated[
-            Quantity,
-            Meta(
-                description="Memory that each device must have, at least; checked in the container. "
-                "Vendors count other gigabytes: a card of 80 GB has about 79.6Gi.",
-                examples=["40Gi"],
-            ),
-        ]
-        | None
-    ) = None
-    resource: (
-        Annotated[
-            str,
-            Meta(description="Extended resource instead of the row's own (MIG, shared, partitions)."),
-        ]
-        | None
-    ) = None
-    allocation: (
-        Annotated[
-            Literal["devicePlugin", "host"],
-            Meta(description="Who chooses the devices: the device plugin, or the numbers in this file."),
-        ]
-        | None
-    ) = "devicePlugin"
-    isolation: (
-        Annotated[
-            Literal["node", "process"],
-            Meta(description="node: each process sees all of `devices`; process: only its own consecutive share."),
-        ]
-        | None
-    ) = "node"
+    memory: Annotated[
+        Quantity | None,
+        Meta(
+            description="Memory that each device must have, at least; checked in the container. "
+            "Vendors count other gigabytes: a card of 80 GB has about 79.6Gi.",
+            examples=["40Gi"],
+        ),
+    ] = None
+    resource: Annotated[
+        str | None,
+        Meta(description="Extended resource instead of the row's own (MIG, shared, partitions)."),
+    ] = None
+    allocation: Annotated[
+        Literal["devicePlugin", "host"] | None,
+        Meta(description="Who chooses the devices: the device plugin, or the numbers in this file."),
+    ] = "devicePlugin"
+    isolation: Annotated[
+        Literal["node", "process"] | None,
+        Meta(description="node: each process sees all of `devices`; process: only its own consecutive share."),
+    ] = "node"
 
 
 class Cpu(_Model, frozen=True, kw_only=True):
     """Processes and threads on the machine's CPUs."""
 
-    process_per: (
-        Annotated[
-            Literal["socket", "numa"],
-            Meta(
-                description="One process for each CPU socket or NUMA node of this machine, instead of "
-                "processesPerNode; for `run` and `docker`, which know the machine. Their default is socket."
-            ),
-        ]
-        | None
-    ) = None
-    threads_per_process: (
-        Annotated[
-            Positive,
-            Meta(description="OMP_NUM_THREADS; default: the cores of the process minus oneCCL's workers."),
-        ]
-        | None
-    ) = None
+    process_per: Annotated[
+        Literal["socket", "numa"] | None,
+        Meta(
+            description="One process for each CPU socket or NUMA node of this machine, instead of "
+            "processesPerNode; for `run` and `docker`, which know the machine. Their default is socket."
+        ),
+    ] = None
+    threads_per_process: Annotated[
+        Positive | None,
+        Meta(description="OMP_NUM_THREADS; default: the cores of the process minus oneCCL's workers."),
+    ] = None
 
 
 class Ccl(_Model, frozen=True, kw_only=True):
@@ -179,13 +155,10 @@ class Ccl(_Model, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    transport: (
-        Annotated[
-            Literal["mpi", "ofi"],
-            Meta(description="CCL_ATL_TRANSPORT; default: mpi by mpirun of Intel MPI and MPICH, else ofi."),
-        ]
-        | None
-    ) = None
+    transport: Annotated[
+        Literal["mpi", "ofi"] | None,
+        Meta(description="CCL_ATL_TRANSPORT; default: mpi by mpirun of Intel MPI and MPICH, else ofi."),
+    ] = None
     provider: (
         Annotated[str, Meta(pattern="^[a-z][a-z0-9_;-]*$", description="FI_PROVIDER of libfabric.", examples=["tcp"])]
         | None
@@ -201,9 +174,9 @@ class Ccl(_Model, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    log_level: (
-        Annotated[Literal["error", "warn", "info", "debug", "trace"], Meta(description="CCL_LOG_LEVEL.")] | None
-    ) = None
+    log_level: Annotated[
+        Literal["error", "warn", "info", "debug", "trace"] | None, Meta(description="CCL_LOG_LEVEL.")
+    ] = None
 
 
 class EnvVar(_Model, frozen=True, kw_only=True):
@@ -211,10 +184,9 @@ class EnvVar(_Model, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="The variable's name.")]
     value: Annotated[str, Meta(description="Its value: a string, so put numbers in quotes.")] | UnsetType = UNSET
-    value_from: (
-        Annotated[dict[str, Any], Meta(description="Source of its value, as in a pod: a secret, a field, ...")]
-        | UnsetType
-    ) = UNSET
+    value_from: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="Source of its value, as in a pod: a secret, a field, ...")
+    ] = UNSET
 
 
 class Mpi(_Model, frozen=True, kw_only=True):
@@ -223,16 +195,13 @@ class Mpi(_Model, frozen=True, kw_only=True):
     implementation: (
         Annotated[MpiName, Meta(description="The MPI in the image.", extra_json_schema={"default": MPI})] | None
     ) = None
-    binding: (
-        Annotated[
-            Literal["none", "socket", "numa", "core"],
-            Meta(
-                description="Binds each process: to a CPU socket or a NUMA node, in turn; core: to as many cores as "
-                "threadsPerProcess and oneCCL's workers need. Default: none; Intel MPI then binds in its own way."
-            ),
-        ]
-        | None
-    ) = None
+    binding: Annotated[
+        Literal["none", "socket", "numa", "core"] | None,
+        Meta(
+            description="Binds each process: to a CPU socket or a NUMA node, in turn; core: to as many cores as "
+            "threadsPerProcess and oneCCL's workers need. Default: none; Intel MPI then binds in its own way."
+        ),
+    ] = None
     ssh_port: (
         Annotated[int, Meta(ge=1, le=65535, description="Port of sshd.", extra_json_schema={"default": SSH_PORT})]
         | None
@@ -254,43 +223,36 @@ class Scheduling(_Model, frozen=True, kw_only=True):
 
     queue: Annotated[str, Meta(min_length=1, max_length=63, description="Kueue's LocalQueue.")] | None = None
     priority_class_name: Annotated[str, Meta(min_length=1, description="PriorityClass of the pods.")] | None = None
-    gang: (
-        Annotated[Literal["volcano", "coscheduling"], Meta(description="All pods of the job start together, or none.")]
-        | None
-    ) = None
+    gang: Annotated[
+        Literal["volcano", "coscheduling"] | None, Meta(description="All pods of the job start together, or none.")
+    ] = None
     scheduler_name: Annotated[str, Meta(min_length=1, description="Scheduler of the pods.")] | None = None
 
 
 class Policy(_Model, frozen=True, kw_only=True):
     """Retries, time limits and clean-up."""
 
-    max_restarts: (
-        Annotated[NotNegative, Meta(description="Restarts of the processes on a node, by torchrun.")] | None
-    ) = 0
+    max_restarts: Annotated[
+        NotNegative | None, Meta(description="Restarts of the processes on a node, by torchrun.")
+    ] = 0
     backoff_limit: Annotated[NotNegative, Meta(description="Restarts of the job's pods.")] | None = 0
     active_deadline_seconds: Annotated[Positive, Meta(description="Seconds after which the job fails.")] | None = None
-    ttl_seconds_after_finished: (
-        Annotated[NotNegative, Meta(description="Seconds after which the finished job is deleted.")] | None
-    ) = None
-    clean_pod_policy: (
-        Annotated[
-            Literal["Running", "All", "None"],
-            Meta(description="Pods to delete when the job ends; Running frees the devices of a failed job."),
-        ]
-        | None
-    ) = "Running"
+    ttl_seconds_after_finished: Annotated[
+        NotNegative | None, Meta(description="Seconds after which the finished job is deleted.")
+    ] = None
+    clean_pod_policy: Annotated[
+        Literal["Running", "All", "None"] | None,
+        Meta(description="Pods to delete when the job ends; Running frees the devices of a failed job."),
+    ] = "Running"
 
 
 class Entrypoint(_Model, frozen=True, kw_only=True):
     """The check before training."""
 
-    mode: (
-        Annotated[
-            Literal["configMap", "image", "none"],
-            Meta(description="Where the entrypoint is: in a ConfigMap or in the image; none: no entrypoint, no check."),
-        ]
-        | None
-    ) = "configMap"
+    mode: Annotated[
+        Literal["configMap", "image", "none"] | None,
+        Meta(description="Where the entrypoint is: in a ConfigMap or in the image; none: no entrypoint, no check."),
+    ] = "configMap"
     check: Annotated[Literal["enforce", "warn", "off"], Meta(description="Effect of a mismatch.")] | None = None
 
 
@@ -309,17 +271,14 @@ class Spec(_Model, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=MAX_PER_NODE, description="Default: the number of devices.")] | None
     ) = None
     accelerator: Annotated[Accelerator, Meta(description="The type, the number and the order of the devices.")]
-    backend: (
-        Annotated[
-            str,
-            Meta(
-                description="torch.distributed's backend that the command uses: checked against the image's versions. "
-                "Default: the value of --ddp_backend in the command.",
-                examples=["gloo", "ccl"],
-            ),
-        ]
-        | None
-    ) = None
+    backend: Annotated[
+        str | None,
+        Meta(
+            description="torch.distributed's backend that the command uses: checked against the image's versions. "
+            "Default: the value of --ddp_backend in the command.",
+            examples=["gloo", "ccl"],
+        ),
+    ] = None
     ccl: Annotated[Ccl, Meta(description="Settings of oneCCL; only with a backend that uses it.")] = Ccl()
     cpu: Annotated[Cpu, Meta(description="Processes and threads on the machine's CPUs.")] = Cpu()
     resources: Annotated[
@@ -333,9 +292,9 @@ class Spec(_Model, frozen=True, kw_only=True):
     working_dir: Annotated[str, Meta(min_length=1, description="Folder in which the command runs.")] | None = None
     volumes: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a pod.")] = ()
     volume_mounts: Annotated[tuple[dict[str, Any], ...], Meta(description="As in a container.")] = ()
-    image_pull_policy: (
-        Annotated[Literal["Always", "IfNotPresent", "Never"], Meta(description="As in a container.")] | None
-    ) = None
+    image_pull_policy: Annotated[
+        Literal["Always", "IfNotPresent", "Never"] | None, Meta(description="As in a container.")
+    ] = None
     image_pull_secrets: Annotated[tuple[dict[str, str], ...], Meta(description="As in a pod.")] = ()
     service_account_name: Annotated[str, Meta(min_length=1, description="As in a pod.")] | None = None
     security_context: Annotated[dict[str, Any], Meta(description="The container's, as in Kubernetes.")] = {}

@@ -12,7 +12,7 @@ from k8sel.facts.backends import BACKENDS, uses_oneccl
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.rules.common import rules_in
 from k8sel.wording import did_you_mean, invalid, not_supported
 
 HERE = ("spec", "backend")
@@ -52,7 +52,4 @@ def _range(cores: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-RULES: tuple[Rule, ...] = (
-    known_backend,
-    workers_have_cores,
-)
+RULES = rules_in(globals())

@@ -10,7 +10,7 @@ from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, Rule
+from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, rules_in
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
 AUTO = "auto"  # the machine's own kind of device
@@ -182,17 +182,4 @@ def one_machine(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         yield forbidden((*HERE, "devices"), message, "write only count, or nodes: 1")
 
 
-RULES: tuple[Rule, ...] = (
-    known_type,
-    in_a_container,
-    no_devices_to_name,
-    enough_devices,
-    each_device_once,
-    equal_shares,
-    mask_order,
-    mask_without_a_gap,
-    order_is_known,
-    resource_is_the_rows,
-    product_is_labelled,
-    one_machine,
-)
+RULES = rules_in(globals())

@@ -13,7 +13,7 @@ from k8sel.facts.fields import FIELDS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import GANG_SCHEDULERS
-from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.rules.common import rules_in
 from k8sel.jobfile.spec import Policy
 from k8sel.wording import bare, forbidden, required, warning
 
@@ -113,10 +113,4 @@ def _others(path: FieldPath, given: dict[str, Any], known: tuple[str, ...]) -> I
         yield (*path, name), name not in known
 
 
-RULES: tuple[Rule, ...] = (
-    exposure_is_known,
-    volumes_are_here,
-    values_are_here,
-    security_is_whole,
-    ignored_fields,
-)
+RULES = rules_in(globals())

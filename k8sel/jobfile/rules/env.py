@@ -16,7 +16,7 @@ from k8sel.facts.launchers import LAUNCHERS, Mpi, mpi_of
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.rules.common import rules_in
 from k8sel.jobfile.spec import EnvVar
 from k8sel.wording import bare, duplicate, forbidden, invalid, required, warning
 
@@ -173,15 +173,4 @@ def overwritten_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]
             yield warning(("spec", "env", index, "value"), message, "leave it out")
 
 
-RULES: tuple[Rule, ...] = (
-    owned_names,
-    names_of_ccl,
-    names_of_binding,
-    each_name_once,
-    names_for_a_shell,
-    one_value,
-    one_source,
-    references_are_known,
-    no_zero_byte,
-    overwritten_names,
-)
+RULES = rules_in(globals())

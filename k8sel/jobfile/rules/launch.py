@@ -12,7 +12,7 @@ from k8sel.facts.platforms import Platform
 from k8sel.jobfile import oneccl
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.quantity import amount
-from k8sel.jobfile.rules.common import Rule
+from k8sel.jobfile.rules.common import rules_in
 from k8sel.wording import as_list, forbidden, invalid, quote, required, warning
 
 COMMAND = ("spec", "command")
@@ -98,11 +98,4 @@ def processes_have_cpus(job: CompleteJob, platform: Platform) -> Iterator[Proble
         yield warning(("spec", "cpu", "threadsPerProcess"), message, "leave it out, and k8sel counts the CPUs itself")
 
 
-RULES: tuple[Rule, ...] = (
-    image_is_given,
-    command_is_words,
-    no_launcher_inside,
-    no_launcher_options,
-    ssh_settings,
-    processes_have_cpus,
-)
+RULES = rules_in(globals())

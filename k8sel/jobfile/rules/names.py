@@ -11,7 +11,7 @@ from k8sel.facts.launchers import mpi_of
 from k8sel.facts.names import LONGEST
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, Rule
+from k8sel.jobfile.rules.common import LABEL_NAME, LABEL_RULE, LABEL_VALUE, SUBDOMAIN, SUBDOMAIN_RULE, rules_in
 from k8sel.wording import forbidden, invalid, quote, warning
 
 # Prefix of a key that the file may not set -> what sets it.
@@ -128,12 +128,4 @@ def pull_secrets(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
             yield Problem(kind=Kind.UNKNOWN, path=path, message="no such field here", hint="use name")
 
 
-RULES: tuple[Rule, ...] = (
-    pod_names_fit,
-    mpi_takes_the_hosts_names,
-    no_line_break,
-    label_keys,
-    label_values,
-    object_names,
-    pull_secrets,
-)
+RULES = rules_in(globals())

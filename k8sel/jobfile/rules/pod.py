@@ -12,7 +12,7 @@ from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.quantity import amount, is_whole, text
-from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, Rule
+from k8sel.jobfile.rules.common import LABEL_NAME, SUBDOMAIN, rules_in
 from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, quote, required, warning
 
 QUANTITY_RULE = "write a number, or a number with a unit such as 500m, 16Gi or 2G"
@@ -159,13 +159,4 @@ def somewhere_to_write(job: CompleteJob, platform: Platform) -> Iterator[Problem
         yield warning(path, "the launcher writes to /tmp, which would be read-only", "mount an emptyDir volume at /tmp")
 
 
-RULES: tuple[Rule, ...] = (
-    volumes_are_named,
-    volumes_have_a_source,
-    mounts_have_a_volume,
-    mounts_have_a_place,
-    resource_names,
-    devices_are_the_accelerators,
-    quantities,
-    somewhere_to_write,
-)
+RULES = rules_in(globals())
