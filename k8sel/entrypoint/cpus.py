@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
-from k8sel.entrypoint.machine import Machine, names, read, whole
+from k8sel.entrypoint.machine import Machine, numbers, read, whole
 
 if TYPE_CHECKING:
     from typing import Iterable
@@ -83,7 +83,7 @@ def usable(machine: Machine, allowed: Iterable[int]) -> int:
 
 def numa_nodes(machine: Machine) -> int:
     """Counts the NUMA nodes of the machine; 0 if the kernel does not list them."""
-    return sum(1 for name in names(machine.sys, "devices/system/node") if name[4:].isdecimal() and name[:4] == "node")
+    return len(numbers("node", machine.sys, "devices/system/node"))
 
 
 def listed(cpu_list: str) -> list[range]:

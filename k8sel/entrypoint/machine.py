@@ -64,6 +64,12 @@ def names(*path: str) -> list[str]:
         return []
 
 
+def numbers(start: str, *path: str) -> list[int]:
+    """Returns the numbers behind ``start`` in the names in a folder, ascending."""
+    ends = (name[len(start) :] for name in names(*path) if name.startswith(start))
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+
 def node_name(environ: dict[str, str]) -> str:
     """Returns the node's name for messages: in a pod, the host name is the pod's name."""
     return environ.get("K8SEL_NODE") or os.uname().nodename

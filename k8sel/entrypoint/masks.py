@@ -160,7 +160,7 @@ def problems(row: Row, order: str, shares: list[tuple[int, ...]], found: Found) 
     for positions in dict.fromkeys(shares):
         if positions and needed(positions) <= len(found.devices):
             why = _uncounted(order, found) or _apart(row, positions, found) or _nameless(row, order, positions, found)
-            result += [f"devices [{', '.join(map(str, positions))}] {why}"] if why else []
+            result += [f"devices {list(positions)} {why}"] if why else []
     return result
 
 

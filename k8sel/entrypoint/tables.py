@@ -45,23 +45,21 @@ def accelerators() -> dict[str, Row]:
 
 def launchers() -> dict[str, dict[str, bool]]:
     """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node."""
-    rows: dict[str, dict[str, bool]] = _table("launchers.json")
-    return rows
+    return _table("launchers.json")
 
 
 def mpi() -> dict[str, dict[str, Any]]:
     """Returns MPI's flavours: ``rank`` maps our word (``LOCAL_RANK``) to theirs."""
-    flavours: dict[str, dict[str, Any]] = _table("mpi.json")
-    return flavours
+    return _table("mpi.json")
 
 
 def backends() -> dict[str, dict[str, Any]]:
     """Returns torch.distributed's backends, and the libraries that each needs."""
-    rows: dict[str, dict[str, Any]] = _table("backends.json")
-    return rows
+    return _table("backends.json")
 
 
-def _table(name: str) -> Any:
+def _table(name: str) -> dict[str, dict[str, Any]]:
     path = os.path.join(os.path.dirname(k8sel.__file__), "facts", name)
     loader: Any = k8sel.__spec__ and k8sel.__spec__.loader
-    return loads(loader.get_data(path).decode())
+    rows: dict[str, dict[str, Any]] = loads(loader.get_data(path).decode())
+    return rows

@@ -97,10 +97,10 @@ def order(case: Case) -> Finding:
     if expectation.order not in row.orderEnv:
         result.append(f"{row.name} has no order {expectation.order}: use {' or '.join(row.orderEnv)}")
     if len(set(expectation.devices)) != len(expectation.devices):
-        result.append(f"devices {_listed(expectation.devices)} names a position twice: name each once")
+        result.append(f"devices {list(expectation.devices)} names a position twice: name each once")
     if masks.unordered(row, _shares(expectation)):
         result.append(
-            f"devices {_listed(expectation.devices)} cannot keep that order, since {row.maskEnv} is a set: "
+            f"devices {list(expectation.devices)} cannot keep that order, since {row.maskEnv} is a set: "
             "use ascending order, or isolation: process"
         )
     return Finding(result)
@@ -198,7 +198,3 @@ def _addresses(devices: tuple[Device, ...]) -> str:
     known = [device.pci for device in devices if device.pci]
     more = ["..."] if len(known) > _SHOWN else []
     return f" ({', '.join(known[:_SHOWN] + more)})" if known else ""
-
-
-def _listed(devices: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, devices))}]"

@@ -78,11 +78,12 @@ def problems(expectation: Expectation, here: Surroundings) -> list[str]:
 
 def notes(expectation: Expectation, row: Row, here: Surroundings, devices: int) -> list[str]:
     """Notes limits that are known to cause errors later; ``devices``: the number found."""
+    missing = devices and not here.library
     return [
         *_little_shared(expectation, here),
         *_few_files(max(expectation.nodes * expectation.processes_per_node, devices), here),
         *_little_locked(here),
-        *(_no_library(row) if devices and not here.library else []),
+        *([f"{row.library} is in no folder that programs load from: {row.libraryNeeds}"] if missing else []),
     ]
 
 
@@ -116,10 +117,6 @@ def _little_locked(here: Surroundings) -> list[str]:
         f"{_size(here.locked)} of memory may be locked, and RDMA locks all that it sends: "
         "add capability IPC_LOCK in securityContext, or set --ulimit memlock=-1"
     ]
-
-
-def _no_library(row: Row) -> list[str]:
-    return [f"{row.library} is in no folder that programs load from: {row.libraryNeeds}"]
 
 
 def unknown(expectation: Expectation, here: Surroundings) -> list[str]:

@@ -77,6 +77,14 @@ def normal_pci(address: str) -> str:
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
 
 
+def known_pci(address: str) -> str:
+    """Returns a PCI address as the kernel writes it; empty for any other text."""
+    try:
+        return normal_pci(address)
+    except ValueError:
+        return ""
+
+
 def pci_order(address: str) -> tuple[int, ...]:
     """Returns the sort key of a PCI address: sorted as text, domain 10000 comes before 2000. Raises ValueError."""
     try:

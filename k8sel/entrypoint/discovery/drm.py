@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, normal_pci, pci_order
+from k8sel.entrypoint.discovery import Device, known_pci, pci_order
 from k8sel.entrypoint.lean import replace
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.machine import Machine, numbers, read
 
 
 def minors(machine: Machine) -> list[int]:
     """Lists the numbers of the render nodes in this container. They do not tell the devices' order."""
-    found = (name[7:] for name in names(machine.dev, "dri") if name[:7] == "renderD")
-    return sorted(int(number) for number in found if number.isdecimal())
+    return numbers("renderD", machine.dev, "dri")
 
 
 def path(machine: Machine, minor: int) -> str:
@@ -28,19 +27,17 @@ def sysfs(machine: Machine, minor: int, *name: str) -> str:
     return read(machine.sys, "class/drm", f"renderD{minor}", "device", *name)
 
 
-def inside(machine: Machine, minor: int, *folder: str) -> list[str]:
-    """Lists a folder of the device behind a render node."""
-    return names(machine.sys, "class/drm", f"renderD{minor}", "device", *folder)
+def numbered(machine: Machine, minor: int, *path: str) -> list[str]:
+    """Lists the names that are the last word of ``path`` and a number, in a folder of the device, by number."""
+    *folder, start = path
+    found = numbers(start, machine.sys, "class/drm", f"renderD{minor}", "device", *folder)
+    return [f"{start}{number}" for number in found]
 
 
 def pci(machine: Machine, minor: int) -> str:
     """Returns the device's PCI address; empty if the kernel does not list it."""
     pairs = (line.partition("=") for line in sysfs(machine, minor, "uevent").splitlines())
-    address = next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), "")
-    try:
-        return normal_pci(address)
-    except ValueError:
-        return ""
+    return known_pci(next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), ""))
 
 
 def in_pci_order(devices: list[Device]) -> tuple[tuple[Device, ...], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, normal_pci
+from k8sel.entrypoint.discovery import Device, Found, known_pci
 from k8sel.entrypoint.machine import Machine, names, read, whole
 
 
@@ -14,16 +14,15 @@ def find(machine: Machine) -> Found:
     found = sorted((module, name) for name, module in modules.items() if module is not None)
     lost = [name for name, module in modules.items() if module is None]
     notes = [f"/sys has no module id of {', '.join(lost)}"] if lost else []
-    error = machine.setting(
-        "HABANA_RUNTIME_ERROR"
-    )  # written by HabanaAI/habana-container-runtime, as its README.md says
+    error = machine.setting("HABANA_RUNTIME_ERROR")  # of HabanaAI/habana-container-runtime, as its README.md says
     notes += [f"error of the container runtime: {error}"] if error else []
     devices = tuple(_device(machine, name, module) for module, name in found)
     return Found(devices, "/dev/accel", notes=tuple(notes), named=False)
 
 
 def _device(machine: Machine, name: str, module: int) -> Device:
-    return Device(_pci(machine, name), number=str(module), node=os.path.join(machine.dev, "accel", name))
+    address = known_pci(read(machine.sys, "class/accel", name, "device/pci_addr"))
+    return Device(address, number=str(module), node=os.path.join(machine.dev, "accel", name))
 
 
 def nodes(machine: Machine) -> list[str]:
@@ -37,10 +36,3 @@ def _names(machine: Machine) -> list[str]:
 
 def _module(machine: Machine, name: str) -> int | None:
     return whole(read(machine.sys, "class/accel", name, "device/module_id"))
-
-
-def _pci(machine: Machine, name: str) -> str:
-    try:
-        return normal_pci(read(machine.sys, "class/accel", name, "device/pci_addr"))
-    except ValueError:
-        return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found
-from k8sel.entrypoint.machine import Machine, names, read, whole
+from k8sel.entrypoint.machine import Machine, numbers, read, whole
 
 _GROUPS = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 # aws-neuron/aws-neuron-sdk, about-neuron/arch/neuron-features/logical-neuroncore-config.rst: only devices of eight
@@ -19,23 +19,18 @@ _MOST = 1024  # cores of a device; a larger number is taken for an error
 
 def find(machine: Machine) -> Found:
     """Finds the devices by number, each with the range of its cores. Does not open them: that would reserve them."""
-    numbers = _numbers(machine)
-    cores = [_cores(machine, number) for number in numbers]
+    here = numbers("neuron", machine.dev)
+    cores = [_cores(machine, number) for number in here]
     starts = [sum(cores[:index]) for index in range(len(cores))]
     ranges = [f"{start}-{start + size - 1}" for start, size in zip(starts, cores)]  # noqa: B905  (strict= is 3.10's)
     known = bool(cores) and all(cores)
     devices = tuple(Device(number=each if known else "") for each in ranges)
-    return Found(devices, "/dev/neuron<N>", notes=tuple(_notes(machine, numbers, cores)), named=False)
+    return Found(devices, "/dev/neuron<N>", notes=tuple(_notes(machine, here, cores)), named=False)
 
 
 def nodes(machine: Machine) -> list[str]:
     """Lists the device nodes."""
-    return [os.path.join(machine.dev, f"neuron{number}") for number in _numbers(machine)]
-
-
-def _numbers(machine: Machine) -> list[int]:
-    ends = (name[6:] for name in names(machine.dev) if name[:6] == "neuron")
-    return sorted(int(end) for end in ends if end.isdecimal())
+    return [os.path.join(machine.dev, f"neuron{number}") for number in numbers("neuron", machine.dev)]
 
 
 def _cores(machine: Machine, number: int) -> int:
@@ -52,7 +47,7 @@ def _physical(machine: Machine, number: int) -> int:
     count = whole(read(folder, "core_count"))
     if count is not None and count <= _MOST:
         return count
-    return sum(name[:11] == "neuron_core" and name[11:].isdecimal() for name in names(folder))
+    return len(numbers("neuron_core", folder))
 
 
 def _group(machine: Machine) -> int:
@@ -61,11 +56,11 @@ def _group(machine: Machine) -> int:
     return int(text) if text in ("1", "2") else 0
 
 
-def _notes(machine: Machine, numbers: list[int], cores: list[int]) -> list[str]:
-    unread = [f"neuron{number}" for number, size in zip(numbers, cores) if not size]  # noqa: B905  (strict= is 3.10's)
-    apart = numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
-    listed = ", ".join(f"neuron{number}" for number in numbers)
-    pairs = not machine.setting(*_GROUPS) and any(_physical(machine, number) >= _GROUPED for number in numbers)
+def _notes(machine: Machine, here: list[int], cores: list[int]) -> list[str]:
+    unread = [f"neuron{number}" for number, size in zip(here, cores) if not size]  # noqa: B905  (strict= is 3.10's)
+    apart = here != list(range(here[0], here[0] + len(here))) if here else False
+    listed = ", ".join(f"neuron{number}" for number in here)
+    pairs = not machine.setting(*_GROUPS) and any(_physical(machine, number) >= _GROUPED for number in here)
     return [
         *([f"the number of cores of {', '.join(unread)} is not known, and the mask counts cores"] if unread else []),
         *([f"{listed} are not neighbours, and the runtime needs neighbours"] if apart else []),

@@ -89,15 +89,12 @@ def _runtime(library: Any) -> str:
 
 def _load(folder: str) -> Any:
     paths = [os.path.join(folder, _NAME)] if folder else [_NAME, *(os.path.join(path, _NAME) for path in _FOLDERS)]
-    for path in paths[:-1]:
+    for path in paths:
         try:
             return ctypes.CDLL(path)
         except OSError:
             continue
-    try:
-        return ctypes.CDLL(paths[-1])
-    except OSError:
-        raise OSError(f"{_NAME} is not found (add utility to NVIDIA_DRIVER_CAPABILITIES)") from None
+    raise OSError(f"{_NAME} is not found (add utility to NVIDIA_DRIVER_CAPABILITIES)")
 
 
 def _devices_at(library: Any, index: int) -> list[list[Any]]:

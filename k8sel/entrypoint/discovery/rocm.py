@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.discovery import Device, Found, drm, opened
-from k8sel.entrypoint.machine import Machine, names, read, whole
+from k8sel.entrypoint.machine import Machine, names, numbers, read, whole
 
 _TOPOLOGY = "class/kfd/kfd/topology/nodes"
 _OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime libhsakmt/include/hsakmt/hsakmttypes.h
@@ -36,9 +36,8 @@ def nodes(machine: Machine) -> list[str]:
 
 def _minors(machine: Machine) -> dict[int, str]:
     """Maps render minors, in HSA's order, to folders. ``gpu_id`` is 0 for a CPU; that of others' GPUs is unreadable."""
-    numbers = sorted(int(name) for name in names(machine.sys, _TOPOLOGY) if name.isdecimal())
     here, found = drm.minors(machine), {}
-    for number in numbers:
+    for number in numbers("", machine.sys, _TOPOLOGY):
         folder = os.path.join(machine.sys, _TOPOLOGY, str(number))
         minor = _property(folder, "drm_render_minor")
         if read(folder, "gpu_id") not in ("", "0") and minor in here:

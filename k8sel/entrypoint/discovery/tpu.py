@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from k8sel.entrypoint.discovery import Device, Found, normal_pci
-from k8sel.entrypoint.machine import Machine, names, read
+from k8sel.entrypoint.discovery import Device, Found, known_pci
+from k8sel.entrypoint.machine import Machine, names, numbers, read
 
 _VENDOR = "0x1ae0"  # jax-ml/jax jax/_src/hardware_utils.py
 
@@ -24,23 +24,13 @@ def find(machine: Machine) -> Found:
 
 def nodes(machine: Machine) -> list[str]:
     """Lists the device nodes of chips. VFIO also has groups of other vendors' devices."""
-    plain = [os.path.join(machine.dev, f"accel{number}") for number in _numbers("accel", names(machine.dev))]
-    groups = [os.path.join(machine.dev, "vfio", str(number)) for number in _numbers("", names(machine.dev, "vfio"))]
+    plain = [os.path.join(machine.dev, f"accel{number}") for number in numbers("accel", machine.dev)]
+    groups = [os.path.join(machine.dev, "vfio", str(number)) for number in numbers("", machine.dev, "vfio")]
     return plain or [path for path in groups if _pci(machine, path)]
-
-
-def _numbers(start: str, found: list[str]) -> list[int]:
-    ends = (name[len(start) :] for name in found if name.startswith(start))
-    return sorted(int(end) for end in ends if end.isdecimal())
 
 
 def _pci(machine: Machine, path: str) -> str:
     """Returns the address of the chip in a VFIO group; empty if the group has no chip."""
     group = os.path.join(machine.sys, "kernel/iommu_groups", os.path.basename(path), "devices")
-    for address in names(group):
-        try:
-            if read(group, address, "vendor") == _VENDOR:
-                return normal_pci(address)
-        except ValueError:
-            continue
-    return ""
+    chips = (known_pci(address) for address in names(group) if read(group, address, "vendor") == _VENDOR)
+    return next((chip for chip in chips if chip), "")

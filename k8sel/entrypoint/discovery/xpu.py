@@ -45,23 +45,15 @@ def _memory_of_tiles(machine: Machine, minor: int) -> list[int]:
     tiles, gt/gt<N>/addr_range, and for all with memory lmem_total_bytes (intel/intel-device-plugins-for-kubernetes,
     cmd/gpu_nfdhook/labeler.go). Linux' i915 has none of it, and no such cards.
     """
-    tiles = _numbered(machine, minor, "tile")
+    tiles = drm.numbered(machine, minor, "tile")
     if tiles:
         return [_size(drm.sysfs(machine, minor, tile, "physical_vram_size_bytes")) for tile in tiles]
-    for card in _numbered(machine, minor, "drm", "card"):
-        folders = [("drm", card, "gt", gt, "addr_range") for gt in _numbered(machine, minor, "drm", card, "gt", "gt")]
-        sizes = [text for folder in folders if (text := drm.sysfs(machine, minor, *folder))]
+    for card in drm.numbered(machine, minor, "drm", "card"):
+        tiles = drm.numbered(machine, minor, "drm", card, "gt", "gt")
+        sizes = [text for gt in tiles if (text := drm.sysfs(machine, minor, "drm", card, "gt", gt, "addr_range"))]
         sizes = sizes or [text for text in [drm.sysfs(machine, minor, "drm", card, "lmem_total_bytes")] if text]
         return [_size(text) for text in sizes]
     return []
-
-
-def _numbered(machine: Machine, minor: int, *path: str) -> list[str]:
-    """Lists a folder's names that are the last word of ``path`` and a number, in the numbers' order."""
-    *folder, start = path
-    found = drm.inside(machine, minor, *folder)
-    numbers = [name[len(start) :] for name in found if name.startswith(start)]
-    return [f"{start}{number}" for number in sorted((n for n in numbers if n.isdecimal()), key=int)]
 
 
 def _size(text: str) -> int:

@@ -29,11 +29,8 @@ _NOT_STARTED = (126, 127)  # exit statuses of env and shells for a program that 
 
 
 def check_here(expectation: Expectation, machine: Machine, environ: dict[str, str]) -> dict[str, Any]:
-    """Mode ``check``: returns this node's report. A Stop becomes a problem in the report."""
-    try:
-        case = look(expectation, machine, environ)
-    except Stop as stop:
-        return failed(environ, stop.messages)
+    """Mode ``check``: returns this node's report. Raises Stop if it could not look for devices."""
+    case = look(expectation, machine, environ)
     finding = survey(case, "check")
     return {
         "node": case.name,
@@ -57,7 +54,9 @@ def wait_for_all(expectation: Expectation, environ: dict[str, str], command: lis
     if expectation.check == "off" or not expectation.probe:
         report.say("the nodes are not checked before the ranks start (check: off, or no probe command)")
         return
-    reports = sorted(_gather(expectation, environ), key=lambda each: _natural(each["node"]))
+    with child.Signals():
+        reports = _gathered(list(expectation.probe), environ)
+    reports.sort(key=lambda each: _natural(each["node"]))
     for each in reports:
         report.say(_found(each))
     stop_or_warn([*_missing(reports, expectation), *_problems(reports)], expectation.check)
@@ -125,13 +124,8 @@ def _hosts(expectation: Expectation) -> list[str]:
     return [line.split()[0].partition(":")[0].partition(".")[0] for line in lines if line.strip() and line[0] != "#"]
 
 
-def _gather(expectation: Expectation, environ: dict[str, str]) -> list[dict[str, Any]]:
-    """Collects the nodes' reports. Raises Stop, status 1, if the probe failed and no node answered."""
-    with child.Signals():
-        return _gathered(list(expectation.probe), environ)
-
-
 def _gathered(command: list[str], environ: dict[str, str]) -> list[dict[str, Any]]:
+    """Collects the nodes' reports. Raises Stop, status 1, if the probe failed and no node answered."""
     name = behind_env(command)[0]
     for pause in (*_PAUSES, None):
         ended = child.run(command, environ, SECONDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint import report, start, tables
-from k8sel.entrypoint.checks import libraries
+from k8sel.entrypoint.checks import libraries, survey
 from k8sel.entrypoint.checks.libraries import Libraries
 from k8sel.entrypoint.launch import on_path
 from k8sel.entrypoint.lean import TYPE_CHECKING
@@ -37,9 +37,7 @@ def sourced(
     try:
         found = _source(script, environ)
     except Stop as stop:
-        if expectation.check == "enforce":
-            raise
-        report.say(f"{stop} (check: {expectation.check}, continuing)")
+        survey.stop_or_warn(stop.messages, expectation.check)
         return environ
     if mode != "rank":  # one of many
         report.say(f"{script} was sourced")

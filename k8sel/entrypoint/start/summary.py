@@ -93,12 +93,11 @@ def _receipt_of(process: Process, case: Case) -> dict[str, Any]:
 
 
 def _described(device: Device, machine: Machine) -> dict[str, Any]:
-    numa = discovery.numa_node(device, machine)
     return {
         "uuid": device.uuid,
         "pci": device.pci,
         "part": device.part,
         "name": device.name,
         "memory": device.memory,
-        "numa": numa,
+        "numa": discovery.numa_node(device, machine),
     }
