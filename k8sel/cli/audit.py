@@ -20,7 +20,7 @@ def audit(
     ] = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Find traps in manifests that others wrote: PyTorchJob, MPIJob, Job, Pod.
+    """Find traps in manifests that others wrote. Read PyTorchJob, MPIJob, Job and Pod.
 
     The exit status is 1 if there is a trap.
     """
