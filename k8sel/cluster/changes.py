@@ -6,12 +6,11 @@ Labels, annotations, and the part of runPolicy that the operator reads again (ki
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from k8sel.cluster.refusal import Refusal, Sent
 from k8sel.cluster.rest import Object
-from k8sel.errors import Kind, Problem
+from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.kinds import JOB_KINDS, JobKind
 
 _SERVER_METADATA = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
@@ -54,23 +53,16 @@ def refuse_roll_out(live: Object | None, tried: Object, sent: Sent) -> None:
         return
     name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
     hint = f"run `k8sel delete -n {namespace} {name}` and apply again, or give the job another name"
-    fields = dict.fromkeys((sent.field(path), path) for path in paths)
+    fields: dict[FieldPath, str] = {}
+    for path in paths:  # one change of the file can change both replicas' templates
+        fields.setdefault(sent.field(path), path)
     raise Refusal(
         f"{kind.kind} {name} exists, and the {kind.operator} does not change a job's pods once it is made:",
         [
             Problem(kind=Kind.FORBIDDEN, path=field, message=f"differs from the job on the cluster ({path})", hint=hint)
-            for field, path in _once_a_field(fields)
+            for field, path in fields.items()
         ],
     )
-
-
-def _once_a_field(fields: Mapping[tuple[Any, str], None]) -> Iterator[tuple[Any, str]]:
-    """Names each field of the file once: a change of one field can change both replicas' templates."""
-    seen = set()
-    for field, path in fields:
-        if field not in seen:
-            seen.add(field)
-            yield field, path
 
 
 def _may_change(path: str, kind: JobKind) -> bool:

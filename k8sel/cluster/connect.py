@@ -6,6 +6,8 @@ Only this module imports `kubernetes`, and only in functions: the import takes a
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +41,9 @@ def _kubeconfig_files() -> list[Path]:
 
 
 def _from_kubeconfig(files: str, context: str | None, namespace: str | None) -> Cluster:
-    config = _loader()
-    configuration = _configuration()
+    config, configuration = _client()
     configuration.host = ""  # else the loader keeps its default, localhost, if the kubeconfig names no server
-    with _Readable(files):
+    with _readable(files):
         contexts, current = config.list_kube_config_contexts(config_file=files)
         chosen = _choose(contexts, context or current["name"], files)
         config.load_kube_config(
@@ -63,8 +64,7 @@ def _choose(contexts: list[dict[str, Any]], name: str, files: str) -> dict[str, 
 
 
 def _from_pod(namespace: str | None) -> Cluster:
-    config = _loader()
-    configuration = _configuration()
+    config, configuration = _client()
     try:
         config.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
@@ -75,19 +75,15 @@ def _from_pod(namespace: str | None) -> Cluster:
     return _cluster(configuration, "in-cluster", namespace or mounted)
 
 
-def _loader() -> Any:  # noqa: ANN401 - the generated client has no types
+def _client() -> tuple[Any, Any]:
+    """Imports the generated client, which has no types: returns its loader and a new configuration."""
     from kubernetes import config
-
-    return config
-
-
-def _configuration() -> Any:  # noqa: ANN401 - the generated client has no types
     from kubernetes.client import Configuration
 
-    return Configuration()
+    return config, Configuration()
 
 
-def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # noqa: ANN401
+def _cluster(configuration: Any, context: str, namespace: str) -> Cluster:  # noqa: ANN401  (untyped)
     """Takes TLS, proxies and credentials from the official client. k8sel sends requests on its connection pool."""
     from kubernetes.client.rest import RESTClientObject
 
@@ -108,23 +104,20 @@ def _headers(configuration: Any) -> dict[str, str]:  # noqa: ANN401
     return {each["key"]: each["value"].rstrip() for each in settings if each["in"] == "header" and each["value"]}
 
 
-class _Readable:
+@contextmanager
+def _readable(files: str) -> Iterator[None]:
     """Turns the loader's errors on a bad kubeconfig into one clear error.
 
     It never prints the loader's own messages: they can contain a whole user entry with its token
     (ConfigNode's name in kubernetes/config/kube_config.py is the entry's text).
     """
 
-    def __init__(self, files: str) -> None:
-        self.files = files
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is None or isinstance(error, ClusterError) or not isinstance(error, Exception):
-            return
-        raise ClusterError(f"{self.files}: not a usable kubeconfig: {_complaint(error)}") from None
+    try:
+        yield
+    except ClusterError:
+        raise
+    except Exception as error:
+        raise ClusterError(f"{files}: not a usable kubeconfig: {_complaint(error)}") from None
 
 
 def _complaint(error: Exception) -> str:

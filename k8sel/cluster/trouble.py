@@ -94,8 +94,5 @@ def _other_version(cluster: Cluster, kind: JobKind) -> str | None:
 
 def clearly(cluster: Cluster, refused: Refused, kind: JobKind | None = None) -> ClusterError:
     """Explains a refusal outside `apply` as well as possible."""
-    if refused.code == 404 and kind is not None:
-        missing = missing_kind(cluster, kind)
-        if missing:
-            return missing
-    return general(cluster, refused) or refused
+    missing = missing_kind(cluster, kind) if refused.code == 404 and kind is not None else None
+    return missing or general(cluster, refused) or refused

@@ -50,26 +50,17 @@ def _none(row: Row) -> Devices:
     rows = accelerators.ROWS.values()
     return Devices(
         type=row.name,
-        resource_name=None,
         count=0,
-        exposed=(),
         exposure_env=masks.hidden(each.exposure_hide for each in rows),
         hide_env=accelerators.hide_env(),
         positions=(),
         mask_env=masks.hidden(each.mask_hide for each in rows),
-        product=(),
-        product_label=None,
-        memory=None,
-        memory_label=None,
-        tolerations=(),
     )
 
 
 def _plugin(accelerator: CompleteAccelerator, row: Row) -> Devices:
-    resource = accelerator.resource or row.resource_name
-    positions = accelerator.devices
-    chosen = _some(accelerator, row, positions=positions)
-    return replace(chosen, resource_name=resource, count=accelerator.count)
+    chosen = _some(accelerator, row, positions=accelerator.devices)
+    return replace(chosen, resource_name=accelerator.resource or row.resource_name, count=accelerator.count)
 
 
 def _host(accelerator: CompleteAccelerator, row: Row) -> Devices:
@@ -88,10 +79,7 @@ def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, .
     """Returns the fields that do not depend on how the devices enter the container."""
     return Devices(
         type=row.name,
-        resource_name=None,
         count=len(positions),
-        exposed=(),
-        exposure_env={},
         hide_env=accelerators.hide_env(),
         positions=positions,
         mask_env=masks.variables(row.at_start, accelerator.order, positions, ()),

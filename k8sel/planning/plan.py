@@ -40,18 +40,18 @@ class Devices(Struct, frozen=True, kw_only=True, rename="camel"):
     """The devices that one node requests, and the devices that its processes see."""
 
     type: str  # the row's name
-    resource_name: str | None  # extended resource to request; None: no request
+    resource_name: str | None = None  # extended resource to request; None: no request
     count: int  # devices exposed in a container (or requested)
-    exposed: tuple[int, ...]  # host's numbers of the exposed devices, ascending; () if none is exposed by number
-    exposure_env: Mapping[str, str]  # for pods without a request: the host's numbers, or values that hide
+    exposed: tuple[int, ...] = ()  # host's numbers of the exposed devices, ascending; () if none is exposed by number
+    exposure_env: Mapping[str, str] = {}  # for pods without a request: the host's numbers, or values that hide
     hide_env: Mapping[str, str]  # hides every vendor's devices: for launcher pods and jobs without devices
     positions: tuple[int, ...]  # container-local, in local-rank order
     mask_env: Mapping[str, str]  # the mask by position, for entrypoint.mode none, and what `plan` shows
-    product: tuple[str, ...]
-    product_label: str | None
-    memory: int | None  # bytes that each device has, at least
-    memory_label: str | None
-    tolerations: tuple[Fragment, ...]
+    product: tuple[str, ...] = ()
+    product_label: str | None = None
+    memory: int | None = None  # bytes that each device has, at least
+    memory_label: str | None = None
+    tolerations: tuple[Fragment, ...] = ()
 
 
 class MpiPlan(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -202,13 +202,8 @@ class _Composer:
         if tag in (None, "!") or (tag == f"{_TAG_PREFIX}str" and isinstance(event, yaml.ScalarEvent)):
             return
         short = f"!!{tag.removeprefix(_TAG_PREFIX)}" if tag.startswith(_TAG_PREFIX) else tag
-        self._problem(
-            place,
-            Kind.SYNTAX,
-            path,
-            f"the tag {short if short.isprintable() else ascii(short)} is not supported",
-            "leave it out",
-        )
+        shown = short if short.isprintable() else ascii(short)
+        self._problem(place, Kind.SYNTAX, path, f"the tag {shown} is not supported", "leave it out")
 
     def _scalar(self, event: yaml.ScalarEvent, place: tuple[int, int], path: FieldPath) -> _Node:
         text: str = event.value
