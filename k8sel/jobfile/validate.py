@@ -12,16 +12,8 @@ from k8sel.jobfile.rules import backend, conflicts, devices, env, launch, names,
 from k8sel.jobfile.rules.common import Rule
 from k8sel.wording import not_supported
 
-RULES: tuple[Rule, ...] = (
-    *devices.RULES,
-    *conflicts.RULES,
-    *launch.RULES,
-    *backend.RULES,
-    *names.RULES,
-    *env.RULES,
-    *pod.RULES,
-    *shapes.RULES,
-)
+_MODULES = (devices, conflicts, launch, backend, names, env, pod, shapes)
+RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 
 
 def validate(job: CompleteJob, platform: Platform = KUBERNETES) -> list[Problem]:

@@ -33,7 +33,7 @@ def _idle_devices(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     if devices.resource_name and idle:
         yield _warning(
             ("accelerator", "devices"),
-            f"each node requests {devices.count} devices, but leaves {_listed(idle)} unused",
+            f"each node requests {devices.count} devices, but leaves {', '.join(map(str, idle))} unused",
             "number the devices from 0 without gaps: a device plugin gives a number of devices, not chosen ones",
         )
 
@@ -126,10 +126,6 @@ def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     )
     message = f"pods start again only after an exit status of 128 or more, but {final} ends with 1"
     yield _warning(path, message, f"{way}policy.maxRestarts, which restarts processes")
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)

@@ -49,9 +49,8 @@ def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses a type whose devices no container can use."""
     row = _row(job)
     if row and not row.in_container and platform.in_container:
-        yield forbidden(
-            (*HERE, "type"), f"{row.title} cannot be used in a container", "use `k8sel run`, or another type"
-        )
+        message = f"{row.title} cannot be used in a container"
+        yield forbidden((*HERE, "type"), message, "use `k8sel run`, or another type")
 
 
 def no_devices_to_name(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

@@ -58,8 +58,7 @@ OWNED: dict[str, tuple[str, str]] = {
 
 def owner(name: str) -> tuple[str, str] | None:
     """Returns why the file may not set ``name``, and the field that sets it instead; None where the file may."""
-    row = accelerators.owned_env().get(name)
-    if row:
+    if name in accelerators.owned_env():
         return OF_ROW
     return next((why for start, why in OWNED.items() if f"{name}=".startswith(start)), None)
 
@@ -69,9 +68,8 @@ def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     for index, entry in enumerate(job.spec.env):
         why = owner(entry.name)
         if why:
-            yield forbidden(
-                ("spec", "env", index, "name"), f"the job file may not set {bare(entry.name)}: {why[0]}", why[1]
-            )
+            message = f"the job file may not set {bare(entry.name)}: {why[0]}"
+            yield forbidden(("spec", "env", index, "name"), message, why[1])
 
 
 def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

@@ -105,9 +105,8 @@ def resource_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         if not slash:
             yield not_supported(path, name, (*NATIVE, "hugepages-2Mi", "example.org/name"), _resource_hint(name))
         elif not re.fullmatch(SUBDOMAIN, domain) or not re.fullmatch(LABEL_NAME, rest):
-            yield invalid(
-                path, f"{quote(name)} is not a resource name", "write for example rdma/hca or vendor.example/device"
-            )
+            message = f"{quote(name)} is not a resource name"
+            yield invalid(path, message, "write for example rdma/hca or vendor.example/device")
 
 
 def _resource_hint(name: str) -> str:
