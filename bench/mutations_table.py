@@ -70,7 +70,7 @@ FORM = (
 
 # Rules of the job file, and its defaults.
 RULES = (
-    Mutation("rule-count-off-by-one", "count > top", "count >= top", BAD),
+    Mutation("rule-count-off-by-one", "least <= count or (row", "least < count or (row", BAD),
     Mutation(
         "rule-processes-off-by-one",
         '"spec.processesPerNode": {"above": "job.devices"}',
@@ -80,7 +80,7 @@ RULES = (
     Mutation("rule-pod-name-off-by-one", "if len(pod) > LONGEST:", "if len(pod) >= LONGEST:", BAD),
     Mutation("rule-unequal-shares-pass", "and len(devices) % processes", "and len(devices) < processes", BAD),
     Mutation("rule-doubled-neighbour-passes", "in devices[:index]:", "in devices[: max(index - 1, 0)]:", BAD),
-    Mutation("rule-order-of-a-set-swapped", "not row.mask_ordered and any(", "row.mask_ordered and any(", BAD),
+    Mutation("rule-order-of-a-set-swapped", "not row.maskOrdered and any(", "row.maskOrdered and any(", BAD),
     Mutation("rule-gap-off-by-one", "- min(share) >= len(share)", "- min(share) > len(share)", BAD),
     Mutation("rule-memory-without-unit", '"leastMemory": 2**20', '"leastMemory": 2**2', BAD),
     Mutation(
@@ -106,15 +106,20 @@ PLAN = (
     Mutation("host-number-for-position", "tuple(exposed.index(device) for", "tuple(device for", PLANNING),
     Mutation("mask-reversed", "values if ordered else", "values[::-1] if ordered else", PLANNING),
     Mutation("share-of-rank-overlaps", "devices[local_rank * size :", "devices[local_rank :", PLANNING),
-    Mutation("rank-drives-its-last", "seen[0] if isolation", "seen[-1] if isolation", PLANNING),
+    Mutation("rank-drives-its-last", "next(iter(masks.own(", "next(reversed(masks.own(", PLANNING),
     Mutation("ranks-of-later-nodes", "isolation, index * processes)", "isolation, index)", PLANNING),
     Mutation("count-not-expected", "not devices.positions else devices.count", "devices.positions else None", PLANNING),
     Mutation("toleration-lost", '"tolerations": _tolerations(spec, devices)', '"tolerations": []', PLANNING),
     Mutation("toleration-of-resource-lost", "for toleration in devices.tolerations", "for toleration in ()", PLANNING),
     Mutation("memory-label-off-by-one", "MEBIBYTE - 1, 0)", "MEBIBYTE, 0)", PLANNING),
     Mutation("own-affinity-lost", '[*term.get("matchExpressions", []), *wanted]', "[*wanted]", PLANNING),
-    Mutation("vendors-not-hidden", "exposure_env=exposure,", "exposure_env={},", PLANNING),
-    Mutation("vendors-not-masked", "mask_env=mask,", "mask_env={},", PLANNING),
+    Mutation(
+        "vendors-not-hidden",
+        "exposure_env=masks.hidden(each.exposure_hide for each in rows)",
+        "exposure_env={}",
+        PLANNING,
+    ),
+    Mutation("vendors-not-masked", "mask_env=masks.hidden(each.mask_hide for each in rows)", "mask_env={}", PLANNING),
     Mutation("launcher-sees-devices", "env.constants(plan.devices.hide_env)", "env.constants({})", PLANNING),
     Mutation("env-order-lost", "sorted(last.values(), key=_rank)", "last.values()", PLANNING),
     Mutation("env-dollar-not-doubled", 'else text.replace("$", "$$")', "else text", PLANNING),
@@ -172,21 +177,23 @@ PLAN = (
 # The entrypoint: what is compared, what a process sees, how it ends.
 START = (
     Mutation("exit-status-of-a-mismatch", "MISMATCH = 78", "MISMATCH = 77", MODES),
-    Mutation("found-least-off-by-one", "max(expectation.devices) + 1", "max(expectation.devices)", MACHINES),
+    Mutation("found-least-off-by-one", "and number >= least)", "and number >= least - 1)", MACHINES),
     Mutation("found-too-many-pass", "number == exact or (exact is None and", "number == exact or (", MACHINES),
     Mutation("found-missing-pass", "number == exact or", "number or", MODES),
-    Mutation("found-beyond-off-by-one", "last < count", "last <= count", HOSTILE),
+    Mutation(
+        "found-beyond-off-by-one", "count is None or least <= count", "count is None or least <= count + 1", HOSTILE
+    ),
     Mutation("found-doubled-passes", "each.count(name) > 1", "each.count(name) > 2", MACHINES),
     Mutation("found-other-product-passes", "_without_sharing(name) not in allowed]", "not name]", MACHINES),
     Mutation("found-memory-off-by-one", "[position].memory < least", "[position].memory <= least", AROUND),
     Mutation(
         "found-unequal-shares-pass",
-        '== "process" and devices % processes',
-        '== "process" and devices < processes',
+        "len(devices) % processes != 0",
+        "len(devices) < processes",
         MACHINES,
     ),
     Mutation("found-half-of-shm-passes", "_ENOUGH = 0.95", "_ENOUGH = 0.5", AROUND),
-    Mutation("found-processes-off-by-one", "and processes > devices", "and processes > devices + 1", MACHINES),
+    Mutation("found-processes-off-by-one", "if processes > devices and", "if processes > devices + 1 and", MACHINES),
     Mutation("other-kind-ends-quietly", "is none of {', '.join(sorted(rows))}\"])", 'is unknown"], 0)', MODES),
     Mutation("enforce-goes-on", "raise Stop(messages)\n", "return\n", MODES),
     Mutation(
@@ -210,8 +217,8 @@ START = (
     Mutation("masks-show-all-for-none", "return dict(row.maskHide)", "return {}", HOSTILE),
     Mutation(
         "masks-hide-one-vendor",
-        "value for row in rows.values() for",
-        "value for row in list(rows.values())[:1] for",
+        "hidden = masks.hidden(each.maskHide for each in others)",
+        "hidden = masks.hidden(each.maskHide for each in others[:1])",
         MODES,
     ),
     Mutation("pci-address-decimal", "int(part, 16) for part", "int(part) for part", HOSTILE),
@@ -231,7 +238,7 @@ READ = (
         "line-host-order-kept", "draft.exposed = tuple(sorted(choice.devices))", "draft.exposed = choice.devices", LINES
     ),
     Mutation("line-position-for-host-number", "tuple(draft.exposed[each] for each", "tuple(each for each", LINES),
-    Mutation("line-count-off-by-one", '"count"), max(devices) + 1', '"count"), max(devices)', LINES),
+    Mutation("line-count-off-by-one", '"count"), needed(devices), word', '"count"), needed(devices) - 1, word', LINES),
     Mutation("line-nodes-are-ranks", "max(ranks // each, 1)", "max(ranks, 1)", LINES),
     Mutation(
         "line-hosts-rounded-down", "-(-int(total.text) // len(slots))", "int(total.text) // len(slots)", REFUSED_LINES
@@ -251,7 +258,7 @@ READ = (
         "first, others = container.requested[0], []",
         MANIFESTS,
     ),
-    Mutation("audit-ranks-not-slots", "ranks != slots * workers", "ranks > slots * workers", AUDIT),
+    Mutation("audit-ranks-not-slots", "ranks != manifest.slots * workers", "ranks > manifest.slots * workers", AUDIT),
     Mutation(
         "audit-hidden-is-shown",
         'variable.value not in ("void", "none", "")',
@@ -264,7 +271,7 @@ READ = (
         "node.threads * node.processes >= node.cpus",
         AUDIT,
     ),
-    Mutation("audit-mask-at-the-count-passes", "int(part) >= count", "int(part) > count", AUDIT),
+    Mutation("audit-mask-at-the-count-passes", "count < needed(positions)", "count < needed(positions) - 1", AUDIT),
     Mutation("audit-double-passes", "len(set(listed)) < len(listed)", "len(set(listed)) < len(listed) - 1", AUDIT),
 )
 
@@ -312,7 +319,7 @@ CHART = (
     Mutation("chart-env-order", "concat $groups.constant $groups.read", "concat $groups.read $groups.constant", PARITY),
     Mutation(
         "chart-host-number-for-position",
-        "(list $exposed $asked.devices) | mustFromJson) -}}\n{{- $_ := set",
+        "(list $exposed $accelerator.devices) | mustFromJson) -}}\n{{- $_ := set",
         "(list $exposed $exposed) | mustFromJson) -}}\n{{- $_ := set",
         PARITY,
     ),

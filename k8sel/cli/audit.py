@@ -17,7 +17,7 @@ def audit(
     output: Annotated[str, formats(*OUTPUTS)] = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Find traps in manifests that others wrote: PyTorchJob, MPIJob, Job, Pod.
+    """Find traps in manifests that others wrote. Read PyTorchJob, MPIJob, Job and Pod.
 
     The exit status is 1 if there is a trap.
     """

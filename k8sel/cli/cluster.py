@@ -195,7 +195,7 @@ def status(
     kind: JobKind = None,
     output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
-    """Show a job's conditions and pods, why it waits, and a failed rank's message. The exit status is 0."""
+    """Show a job's conditions and pods. If it waits or failed, show the reason. The exit status is 0."""
     from k8sel import cluster
     from k8sel.cli.show import status as show_status
 

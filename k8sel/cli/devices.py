@@ -25,7 +25,7 @@ def devices(
     ] = AUTO,
     output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
-    """List this machine's devices as the check before training sees them. A job file uses the numbers in INDEX."""
+    """List this machine's devices, as the check sees them. A job file uses the numbers in INDEX."""
     from k8sel.cli.show import devices as show_devices
     from k8sel.facts.accelerators import ROWS
     from k8sel.machine import hardware

@@ -8,17 +8,7 @@ from __future__ import annotations
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules import (
-    backend,
-    conflicts,
-    devices,
-    docker,
-    env,
-    launch,
-    names,
-    pod,
-    shapes,
-)
+from k8sel.jobfile.rules import backend, conflicts, devices, env, launch, names, pod, shapes
 from k8sel.jobfile.rules.common import Rule
 from k8sel.wording import not_supported
 
@@ -36,8 +26,15 @@ RULES: tuple[Rule, ...] = (
 
 def validate(job: CompleteJob, platform: Platform = KUBERNETES) -> list[Problem]:
     """Returns the errors and warnings of a defaulted ``job`` on ``platform``."""
-    rules = RULES + docker.RULES if platform.exposes else RULES
-    return [problem for rule in rules for problem in rule(job, platform)]
+    return [problem for rule in RULES + _rules_of(platform) for problem in rule(job, platform)]
+
+
+def _rules_of(platform: Platform) -> tuple[Rule, ...]:
+    if not platform.exposes:
+        return ()
+    from k8sel.jobfile.rules import docker  # only `k8sel docker` waits for this import
+
+    return docker.RULES
 
 
 def namespace_policy(job: CompleteJob, level: str) -> list[Problem]:

@@ -1,6 +1,6 @@
 {{/* torch.distributed's backend, and the variables of oneCCL, which some communicate by (k8sel/facts/backends.py). */}}
 
-{{/* The word of the command that names its backend, the last one, as JSON of index and name; "" for none. Takes the plan. */}}
+{{/* The index and name of the last word of the command that names a backend, as JSON; name "" for none. Takes the plan. */}}
 {{- define "k8sel.namedBackend" -}}
 {{- $options := .facts.backends.options -}}
 {{- $before := "" -}}
@@ -17,7 +17,7 @@
 {{- toJson $named -}}
 {{- end -}}
 
-{{/* Fills in the command's own backend, and what oneCCL has by default. Takes the plan. */}}
+{{/* Sets the backend that the command names, and oneCCL's defaults. Takes the plan. */}}
 {{- define "k8sel.defaultedBackend" -}}
 {{- $name := (include "k8sel.namedBackend" . | mustFromJson).name -}}
 {{- if hasKey .backends $name }}{{ include "k8sel.default" (list .spec (dict "backend" $name)) }}{{ end -}}

@@ -1,5 +1,5 @@
 {{/*
-What is wrong in a job whose form is right: form is for values.schema.json, which Helm checks before. All problems at
+The problems of a job of correct form: Helm checks the form first, by values.schema.json. All problems at
 once, as path: kind: message. Hint: hint, in the words of `k8sel validate`. Fields that contradict each other are rows
 (_conflicts.tpl); here is what has to be counted or compared (k8sel/jobfile/rules/). The nearest right word, a command line as a
 list and the warnings are left to Python.
@@ -9,7 +9,7 @@ that grows.
 */}}
 {{- define "k8sel.checks" -}}
 {{- $found := dict "lines" list -}}
-{{- $about := dict "plan" . "spec" .spec "asked" .spec.accelerator "row" .row "words" .facts.refusals "found" $found -}}
+{{- $about := dict "plan" . "spec" .spec "accelerator" .spec.accelerator "row" .row "words" .facts.refusals "found" $found -}}
 {{- include "k8sel.conflicts" (dict "plan" . "view" (include "k8sel.view" . | mustFromJson) "found" $found) -}}
 {{- range tuple "devices" "masks" "command" "names" "env" "mounts" "amounts" "workers" -}}
 {{- include (printf "k8sel.checks.%s" .) $about -}}
@@ -47,15 +47,15 @@ that grows.
 {{- gt (len .) 60 | ternary (regexFind `(?s)^.{0,57}` . | printf "%s...") . | toRawJson -}}
 {{- end -}}
 
-{{/* The same without quotes, where it is a short plain word. */}}
+{{/* The same text without quotes if it is a short plain word. */}}
 {{- define "k8sel.bare" -}}
 {{- if regexMatch `^[ -~]{1,60}$` . }}{{ . }}{{ else }}{{ include "k8sel.quoted" . }}{{ end -}}
 {{- end -}}
 
-{{/* Each named device is one of those asked for, and the processes have equal shares of them. */}}
+{{/* Refuses devices beyond the count, and unequal shares of the processes. */}}
 {{- define "k8sel.checks.devices" -}}
-{{- $devices := .asked.devices -}}
-{{- $count := int .asked.count -}}
+{{- $devices := .accelerator.devices -}}
+{{- $count := int .accelerator.count -}}
 {{- $number := len $devices -}}
 {{- $processes := int .spec.processesPerNode -}}
 {{- $top := -1 -}}
@@ -72,7 +72,7 @@ that grows.
 {{- include "k8sel.refuse" (list $.found (printf "spec.accelerator.devices[%d]" $index) "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq .asked.isolation "process") (gt $number $processes) (mod $number $processes) -}}
+{{- if and (eq .accelerator.isolation "process") (gt $number $processes) (mod $number $processes) -}}
 {{- $possible := list -}}
 {{- range untilStep 1 (int (add1 $number)) 1 -}}
 {{- if not (mod $number .) }}{{ $possible = append $possible (toString .) }}{{ end -}}
@@ -83,16 +83,16 @@ that grows.
 {{- end -}}
 {{- end -}}
 
-{{/* What the processes see of them, where a mask is a set or one range. */}}
+{{/* Refuses devices that the mask cannot express: some masks are a set, or one range. */}}
 {{- define "k8sel.checks.masks" -}}
-{{- $process := eq .asked.isolation "process" -}}
-{{- $number := len .asked.devices -}}
+{{- $process := eq .accelerator.isolation "process" -}}
+{{- $number := len .accelerator.devices -}}
 {{- $size := $process | ternary (div $number (int .spec.processesPerNode)) $number | max 1 | int -}}
-{{- $sorted := include "k8sel.ascending" .asked.devices | replace "," ", " -}}
+{{- $sorted := include "k8sel.ascending" .accelerator.devices | replace "," ", " -}}
 {{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
 {{- $ordered := true -}}
 {{- $whole := true -}}
-{{- range $share := chunk $size .asked.devices -}}
+{{- range $share := chunk $size .accelerator.devices -}}
 {{- $ascending := include "k8sel.ascending" $share | mustFromJson -}}
 {{- if ne (toJson $ascending) (toJson $share) }}{{ $ordered = false }}{{ end -}}
 {{- if ge (sub (last $ascending | int) (first $ascending | int)) (len $share | int64) }}{{ $whole = false }}{{ end -}}
@@ -101,14 +101,14 @@ that grows.
 {{- $message := printf "%s cannot order devices: the processes would see %s" .row.maskEnv $sorted -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices: %s%s" $sorted $other)) -}}
 {{- end -}}
-{{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .asked.allocation "host") -}}
+{{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .accelerator.allocation "host") -}}
 {{- $message := printf "%s holds one range, but devices %s have a gap" .row.maskEnv $sorted -}}
 {{- $hint := printf "choose devices without a gap%s" $other -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message $hint) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* No launcher within the launcher. */}}
+{{/* Refuses a launcher inside the launcher. */}}
 {{- define "k8sel.checks.command" -}}
 {{- $command := .spec.command -}}
 {{- $program := first $command | base -}}
@@ -130,7 +130,7 @@ that grows.
 {{- end -}}
 {{- end -}}
 
-{{/* The job's name, which may be the release's, and the longest pod's. */}}
+{{/* Refuses a name of the job (by default the release's) that makes a pod's name too long. */}}
 {{- define "k8sel.checks.names" -}}
 {{- $name := .plan.name -}}
 {{- if not (and (le (len $name) 63) (regexMatch .words.name $name)) -}}
@@ -150,7 +150,7 @@ that grows.
 {{- end -}}
 {{- end -}}
 
-{{/* Each variable once, and none that a field of ccl, or what mpirun binds to, writes. */}}
+{{/* Refuses variables that stand twice, or that fields of ccl or mpi.binding set. */}}
 {{- define "k8sel.checks.env" -}}
 {{- $spec := .spec -}}
 {{- $written := dict -}}
@@ -173,7 +173,7 @@ that grows.
 {{- include "k8sel.eachOnce" (list .found "spec.env[%d].name" $names "keep one of the two") -}}
 {{- end -}}
 
-{{/* Each volume once, and each mount of one of them, at a place that is free. */}}
+{{/* Refuses volumes that stand twice, mounts of no volume, and mounts at a path in use. */}}
 {{- define "k8sel.checks.mounts" -}}
 {{- $names := list -}}
 {{- range .spec.volumes }}{{ $names = append $names .name }}{{ end -}}
@@ -204,7 +204,7 @@ that grows.
 {{- include "k8sel.eachOnce" (list .found "spec.volumeMounts[%d].mountPath" $places "choose another mountPath") -}}
 {{- end -}}
 
-{{/* A plugin gives whole ones only. */}}
+{{/* Refuses parts of a device: a device plugin allocates whole devices. */}}
 {{- define "k8sel.checks.amounts" -}}
 {{- range $name, $amount := .spec.resources -}}
 {{- $exact := include "k8sel.amount" (dict "plan" $.plan "quantity" $amount) | float64 -}}
@@ -215,7 +215,7 @@ that grows.
 {{- end -}}
 {{- end -}}
 
-{{/* oneCCL takes one core for each worker of the node. */}}
+{{/* Refuses more oneCCL workers than cores: each worker of the node takes one. */}}
 {{- define "k8sel.checks.workers" -}}
 {{- $affinity := default "auto" .spec.ccl.workerAffinity -}}
 {{- if and (ne $affinity "auto") .plan.oneccl -}}

@@ -17,9 +17,9 @@ k8sel.literal writes them such that Kubernetes leaves them as they are.
 {{- else -}}
 {{- $mpirun := list -}}
 {{- if .launcher.usesMpi -}}
-{{- $settled := include "k8sel.settled" . | mustFromJson -}}
-{{- $asked := dict "plan" . "perNode" .spec.processesPerNode "binding" (default "" .spec.mpi.binding) "settled" $settled -}}
-{{- $mpirun = include "k8sel.mpirun" $asked | mustFromJson -}}
+{{- $fixed := include "k8sel.fixedEnv" . | mustFromJson -}}
+{{- $options := dict "plan" . "perNode" .spec.processesPerNode "binding" (default "" .spec.mpi.binding) "fixed" $fixed -}}
+{{- $mpirun = include "k8sel.mpirun" $options | mustFromJson -}}
 {{- end -}}
 {{- concat $before $mpirun $command | include "k8sel.literal" -}}
 {{- end -}}

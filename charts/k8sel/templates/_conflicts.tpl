@@ -14,7 +14,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- end -}}
 {{- end -}}
 
-{{/* What the conditions can ask of a job. Takes the plan. */}}
+{{/* The values of a job that conditions can name. Takes the plan. */}}
 {{- define "k8sel.view" -}}
 {{- $spec := .spec -}}
 {{- $facts := .facts.refusals -}}
@@ -48,7 +48,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- toJson $value -}}
 {{- end -}}
 
-{{/* Not empty where the value at a path is as wanted. Takes the view, the path and what is wanted. */}}
+{{/* Not empty if the value at a path meets a condition. Takes the view, the path and the condition. */}}
 {{- define "k8sel.meets" -}}
 {{- $view := index . 0 -}}
 {{- $json := include "k8sel.look" . -}}

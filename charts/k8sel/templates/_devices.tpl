@@ -1,5 +1,5 @@
 {{/*
-What one node asks for, and what its processes see of it, as JSON (k8sel/planning/devices.py).
+The devices that one node requests, and those that its processes see, as JSON (k8sel/planning/devices.py).
 
   resource    the extended resource to ask for; "" for none
   count       how many of it, or how many enter the container
@@ -11,33 +11,33 @@ What one node asks for, and what its processes see of it, as JSON (k8sel/plannin
   tolerations
 */}}
 {{- define "k8sel.devices" -}}
-{{- $asked := .spec.accelerator -}}
-{{- if not (and .row.maskEnv $asked.devices) -}}
+{{- $accelerator := .spec.accelerator -}}
+{{- if not (and .row.maskEnv $accelerator.devices) -}}
 {{- toJson .facts.noDevices -}}
 {{- else -}}
-{{- $resource := default .row.resourceName $asked.resource -}}
-{{- $held := dict "positions" $asked.devices "count" $asked.count "resource" $resource "exposure" list "mask" list -}}
-{{- if eq $asked.allocation "host" -}}
-{{- $exposed := include "k8sel.ascending" $asked.devices | mustFromJson -}}
-{{- $_ := set $held "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (toJson $exposed | trimAll "[]"))) -}}
-{{- $_ := set $held "positions" (include "k8sel.positions" (list $exposed $asked.devices) | mustFromJson) -}}
-{{- $_ := set $held "count" (len $asked.devices) -}}
-{{- $_ := set $held "resource" "" -}}
+{{- $resource := default .row.resourceName $accelerator.resource -}}
+{{- $devices := dict "positions" $accelerator.devices "count" $accelerator.count "resource" $resource "exposure" list "mask" list -}}
+{{- if eq $accelerator.allocation "host" -}}
+{{- $exposed := include "k8sel.ascending" $accelerator.devices | mustFromJson -}}
+{{- $_ := set $devices "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (toJson $exposed | trimAll "[]"))) -}}
+{{- $_ := set $devices "positions" (include "k8sel.positions" (list $exposed $accelerator.devices) | mustFromJson) -}}
+{{- $_ := set $devices "count" (len $accelerator.devices) -}}
+{{- $_ := set $devices "resource" "" -}}
 {{- end -}}
-{{- if .row.maskedByPosition -}}{{/* where the mask cannot order, it is a set */}}
-{{- $listed := .row.maskOrdered | ternary $held.positions (include "k8sel.ascending" $held.positions | mustFromJson) -}}
+{{- if .row.maskedByPosition -}}{{/* a mask that cannot order is a set */}}
+{{- $listed := .row.maskOrdered | ternary $devices.positions (include "k8sel.ascending" $devices.positions | mustFromJson) -}}
 {{- $mask := dict "name" .row.maskEnv "value" (toJson $listed | trimAll "[]") -}}
-{{- $_ := set $held "mask" (append (dig $asked.order list .row.orderEnv) $mask) -}}
+{{- $_ := set $devices "mask" (append (dig $accelerator.order list .row.orderEnv) $mask) -}}
 {{- end -}}
-{{- $_ := set $held "product" (default list $asked.product) -}}
-{{- $_ := set $held "memory" (include "k8sel.whole" (dict "plan" . "quantity" $asked.memory) | int64) -}}
-{{- $_ := set $held "tolerations" (list (dict "key" $resource "operator" "Exists" "effect" "NoSchedule")) -}}
-{{- toJson $held -}}
+{{- $_ := set $devices "product" (default list $accelerator.product) -}}
+{{- $_ := set $devices "memory" (include "k8sel.whole" (dict "plan" . "quantity" $accelerator.memory) | int64) -}}
+{{- $_ := set $devices "tolerations" (list (dict "key" $resource "operator" "Exists" "effect" "NoSchedule")) -}}
+{{- toJson $devices -}}
 {{- end -}}
 {{- end -}}
 
 {{/*
-What a node's labels have to say of its devices, as expressions of node affinity. The memory's label is rounded down to MiB,
+The required labels of a node about its devices, as expressions of node affinity. The memory's label is rounded down to MiB,
 and Gt is "more than"; it is a card's, of which a slice has a part. Takes the plan.
 */}}
 {{- define "k8sel.labels" -}}
@@ -62,7 +62,7 @@ and Gt is "more than"; it is a card's, of which a slice has a part. Takes the pl
 {{- toJson $sorted -}}
 {{- end -}}
 
-{{/* The place of each of the second list's numbers in the first list. */}}
+{{/* The index in the first list of each number of the second list. */}}
 {{- define "k8sel.positions" -}}
 {{- $places := dict -}}
 {{- range $place, $number := index . 0 }}{{ $_ := set $places (toString $number) $place }}{{ end -}}

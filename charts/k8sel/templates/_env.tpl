@@ -1,7 +1,7 @@
 {{/* Variables as JSON lists of Kubernetes' entries (k8sel/planning/env.py, and _env of k8sel/planning/planner.py). */}}
 
-{{/* What the entrypoint would write, where it is a constant: nobody looks for devices, or there are none. */}}
-{{- define "k8sel.settled" -}}
+{{/* Masks and thread counts that are fixed at plan time: no entrypoint runs, or no device is used. */}}
+{{- define "k8sel.fixedEnv" -}}
 {{- $bare := eq .spec.entrypoint.mode "none" -}}
 {{- $entries := or $bare (empty .devices.positions) | ternary .devices.mask list -}}
 {{- if and $bare .spec.cpu.threadsPerProcess -}}
@@ -12,7 +12,7 @@
 
 {{/* A job's variables in their final order, all but the expectation. */}}
 {{- define "k8sel.env" -}}
-{{- $constants := concat .devices.exposure (include "k8sel.settled" . | mustFromJson) -}}
+{{- $constants := concat .devices.exposure (include "k8sel.fixedEnv" . | mustFromJson) -}}
 {{- if .launcher.usesMpi -}}
 {{- $first := printf "%s-worker-0.%s" .name .name -}}
 {{- $constants = concat $constants (list (dict "name" "MASTER_ADDR" "value" $first)) .facts.mpi.constants -}}
@@ -27,12 +27,12 @@
 {{- include "k8sel.mergedEnv" $entries -}}
 {{- end -}}
 
-{{/* A list such that Kubernetes fills nothing in. */}}
+{{/* A list in which Kubernetes replaces no $(NAME). */}}
 {{- define "k8sel.literal" -}}
 {{- default list . | toJson | replace "$" "$$" -}}
 {{- end -}}
 
-{{/* Each name once, the last entry counts: constants, then what is read elsewhere, then what refers to these. */}}
+{{/* Each name once, with its last value: constants first, then values read elsewhere, then values that refer to these. */}}
 {{- define "k8sel.mergedEnv" -}}
 {{- $last := dict -}}
 {{- $names := list -}}
@@ -47,19 +47,19 @@
 {{- concat $groups.constant $groups.read $groups.referring | default list | toJson -}}
 {{- end -}}
 
-{{/* Not empty where a value refers to other variables. */}}
+{{/* Not empty if a value refers to other variables. */}}
 {{- define "k8sel.refers" -}}
 {{- if regexMatch `\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)` (replace "$$" "" .) }}yes{{ end -}}
 {{- end -}}
 
-{{/* Not empty where each pod may have a value of its own. */}}
+{{/* Not empty if the value may differ between pods. */}}
 {{- define "k8sel.ofItsPod" -}}
 {{- $from := default dict .valueFrom -}}
 {{- if or (hasKey $from "fieldRef") (hasKey $from "resourceFieldRef") (include "k8sel.refers" (default "" .value)) }}yes{{ end -}}
 {{- end -}}
 
-{{/* The job's variables, then others, and what the entrypoint is told. Takes the plan and the others. */}}
-{{- define "k8sel.told" -}}
+{{/* The job's variables, then others, then the expectation. Takes the plan and the others. */}}
+{{- define "k8sel.containerEnv" -}}
 {{- $plan := index . 0 -}}
 {{- $own := index . 1 -}}
 {{- if ne $plan.spec.entrypoint.mode "none" -}}
@@ -68,20 +68,20 @@
 {{- include "k8sel.literal" $own | mustFromJson | concat (include "k8sel.env" $plan | mustFromJson) | include "k8sel.mergedEnv" -}}
 {{- end -}}
 
-{{/* What the entrypoint is told to find, as JSON without what is at its default (k8sel/entrypoint/protocol.py). */}}
+{{/* The expectation as JSON, without values that equal their default (k8sel/entrypoint/protocol.py). */}}
 {{- define "k8sel.expectation" -}}
-{{- $told := dict "version" .facts.entrypoint.version "job" .name "jobFile" .sha256 "devices" .devices.positions -}}
+{{- $expectation := dict "version" .facts.entrypoint.version "job" .name "jobFile" .sha256 "devices" .devices.positions -}}
 {{- if .launcher.usesMpi -}}
 {{- $check := include "k8sel.before" (list . "check") | mustFromJson | initial -}}
-{{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "settled" list) | mustFromJson -}}
-{{- include "k8sel.default" (list $told (dict "probe" (concat $mpirun $check) "hostfile" (last .mpi.hostfile))) -}}
+{{- $mpirun := include "k8sel.mpirun" (dict "plan" . "perNode" 1 "binding" "" "fixed" list) | mustFromJson -}}
+{{- include "k8sel.default" (list $expectation (dict "probe" (concat $mpirun $check) "hostfile" (last .mpi.hostfile))) -}}
 {{- end -}}
-{{- if get .launcher.modeRank .spec.accelerator.isolation }}{{ $_ := set $told "rankCommand" (len .spec.command) }}{{ end -}}
+{{- if get .launcher.modeRank .spec.accelerator.isolation }}{{ $_ := set $expectation "rankCommand" (len .spec.command) }}{{ end -}}
 {{- $shared := include "k8sel.whole" (dict "plan" . "quantity" .spec.sharedMemory) | int64 -}}
-{{- if $shared }}{{ $_ := set $told "sharedMemory" $shared }}{{ end -}}
+{{- if $shared }}{{ $_ := set $expectation "sharedMemory" $shared }}{{ end -}}
 {{- range $name, $row := .facts.entrypoint.expected -}}
 {{- $value := include "k8sel.look" (list $ $row.path) | mustFromJson -}}
-{{- if and $value (ne (toString $value) (toString $row.default)) }}{{ $_ := set $told $name $value }}{{ end -}}
+{{- if and $value (ne (toString $value) (toString $row.default)) }}{{ $_ := set $expectation $name $value }}{{ end -}}
 {{- end -}}
-{{- toJson $told -}}
+{{- toJson $expectation -}}
 {{- end -}}

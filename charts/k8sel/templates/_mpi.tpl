@@ -1,13 +1,13 @@
 {{/* MPI: mpirun's command line, and how it reaches the nodes over ssh, as JSON lists (k8sel/planning/mpi.py). */}}
 
-{{/* Takes plan, perNode (processes to start on each node), binding and settled (variables to set in them). */}}
+{{/* Takes plan, perNode (processes to start on each node), binding and fixed (variables to set in them). */}}
 {{- define "k8sel.mpirun" -}}
 {{- $spec := .plan.spec -}}
-{{- $cores := add (default 1 $spec.cpu.threadsPerProcess) (default 0 $spec.ccl.workers) -}}{{/* threads compute, workers send */}}
+{{- $cores := add (default 1 $spec.cpu.threadsPerProcess) (default 0 $spec.ccl.workers) -}}{{/* of the threads and oneCCL's workers */}}
 {{- $numbers := list (list "{per_node}" (int64 .perNode)) (list "{total}" (mul $spec.nodes .perNode)) (list "{cores}" $cores) -}}
 {{- $words := include "k8sel.replaced" (list (get .plan.mpi.words .binding) (concat $numbers .plan.ssh)) | mustFromJson -}}
 {{- $words = concat $words (include "k8sel.exports" .plan | mustFromJson) -}}
-{{- range .settled -}}
+{{- range .fixed -}}
 {{- $pairs := list (list "{name}" .name) (list "{value}" .value) -}}
 {{- $words = concat $words (include "k8sel.replaced" (list $.plan.mpi.set $pairs) | mustFromJson) -}}
 {{- end -}}

@@ -1,8 +1,8 @@
 {{/* A job for the mpi-operator: the launcher runs mpirun and may see no device, the workers run sshd. */}}
 {{- define "k8sel.mpijob" -}}
 {{- $command := include "k8sel.command" . | mustFromJson -}}
-{{- $told := include "k8sel.told" (list . .facts.hidden) | mustFromJson -}}
-{{- $launcher := dict "plan" . "name" "launcher" "number" 1 "command" $command "env" $told "launcher" true -}}
+{{- $containerEnv := include "k8sel.containerEnv" (list . .facts.hidden) | mustFromJson -}}
+{{- $launcher := dict "plan" . "name" "launcher" "number" 1 "command" $command "env" $containerEnv "launcher" true -}}
 {{- $sshd := list .facts.mpi.sshd .ssh | include "k8sel.replaced" | mustFromJson | include "k8sel.literal" | mustFromJson -}}
 {{- $env := include "k8sel.env" . | mustFromJson -}}
 {{- $port := int .spec.mpi.sshPort -}}

@@ -1,5 +1,5 @@
 {{/*
-A job, decided, as JSON: everything the other templates need, so that they decide nothing (k8sel/jobfile/defaults.py, planner.py).
+The plan of a job as JSON: everything the other templates need, so that they decide nothing (k8sel/jobfile/defaults.py, planner.py).
 Nothing about a vendor, a launcher or an MPI is written in a template: charts/tables.py writes the tables from k8sel's own
 code. Numbers in them arrive as floats, as all JSON's do here.
 
@@ -40,7 +40,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- $_ := set $plan "ssh" (list (list "{port}" (int64 $spec.mpi.sshPort)) (list "{path}" $spec.mpi.sshAuthMountPath)) -}}
 {{- $_ := set $plan "mpi" ($plan.launcher.usesMpi | ternary (get $tables.mpi (default "" $spec.mpi.implementation)) dict) -}}
 {{- $_ := set $plan "devices" (include "k8sel.devices" $plan | mustFromJson) -}}
-{{- if eq $spec.entrypoint.mode "configMap" -}}{{/* its name changes with its content, which cannot change under a name */}}
+{{- if eq $spec.entrypoint.mode "configMap" -}}{{/* immutable, so its name changes with its content */}}
 {{- $content := printf "%s\x00%s" (.Files.Get "files/entrypoint.sh") (.Files.Get "files/entrypoint.pyz") -}}
 {{- $_ := set $plan "configMap" (printf "%s-k8sel-%s" $plan.name (sha256sum $content | trunc 10)) -}}
 {{- end -}}
@@ -48,7 +48,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- toJson $plan -}}
 {{- end -}}
 
-{{/* Fills what is not given into the plan's spec, in place, and says who the user is. Null is "not given". */}}
+{{/* Sets the defaults in the plan's spec, in place, and whether the user is root. Null counts as omitted. */}}
 {{- define "k8sel.defaulted" -}}
 {{- $spec := .spec -}}
 {{- include "k8sel.dropNulls" $spec -}}
@@ -73,26 +73,26 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- include "k8sel.default" (list $spec.entrypoint (dict "check" (ternary "off" "enforce" (eq $spec.entrypoint.mode "none")))) -}}
 {{- end -}}
 
-{{/* `count` and `devices`, each from the other; one device where neither is given. */}}
+{{/* Sets `count` from `devices`, or `devices` from `count`; one device if the file has neither. */}}
 {{- define "k8sel.defaultedAccelerator" -}}
-{{- $asked := .spec.accelerator -}}
-{{- if hasKey $asked "devices" -}}
+{{- $accelerator := .spec.accelerator -}}
+{{- if hasKey $accelerator "devices" -}}
 {{- $top := -1 -}}
-{{- range $asked.devices }}{{ $top = max $top (int .) }}{{ end -}}
-{{- include "k8sel.default" (list $asked (dict "count" (add1 $top))) -}}
+{{- range $accelerator.devices }}{{ $top = max $top (int .) }}{{ end -}}
+{{- include "k8sel.default" (list $accelerator (dict "count" (add1 $top))) -}}
 {{- else -}}
-{{- include "k8sel.default" (list $asked (dict "count" (empty .row.maskEnv | ternary 0 1))) -}}
-{{- $_ := set $asked "devices" (until (int $asked.count)) -}}
+{{- include "k8sel.default" (list $accelerator (dict "count" (empty .row.maskEnv | ternary 0 1))) -}}
+{{- $_ := set $accelerator "devices" (until (int $accelerator.count)) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Sets keys that a map lacks, in place: sprig's merge takes false and 0 for "not given". Takes the map and the values. */}}
+{{/* Sets keys that a map lacks, in place: sprig's merge replaces false and 0 too. Takes the map and the values. */}}
 {{- define "k8sel.default" -}}
 {{- $map := index . 0 -}}
 {{- range $key, $value := index . 1 }}{{ if not (hasKey $map $key) }}{{ $_ := set $map $key $value }}{{ end }}{{ end -}}
 {{- end -}}
 
-{{/* Takes the keys without a value out of a map, in place. */}}
+{{/* Removes the keys without a value from a map, in place. */}}
 {{- define "k8sel.dropNulls" -}}
 {{- $map := . -}}
 {{- range $key, $value := $map }}{{ if kindIs "invalid" $value }}{{ $_ := unset $map $key }}{{ end }}{{ end -}}

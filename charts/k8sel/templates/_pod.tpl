@@ -1,6 +1,6 @@
 {{/* The parts that all targets share (k8sel/planning/pod.py, k8sel/emit/podspec.py). */}}
 
-{{/* As toYaml, which gives "" for a text with a character that YAML does not take raw; then on one line, with escapes. */}}
+{{/* Like toYaml, which gives "" for a text with a character that YAML must escape: such a text becomes JSON on one line. */}}
 {{- define "k8sel.yaml" -}}
 {{- $json := toJson . -}}
 {{- $raw := regexFindAll `[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]` $json -1 -}}
@@ -8,7 +8,7 @@
 {{- ternary $json (toYaml .) (gt (len $raw) 0) -}}
 {{- end -}}
 
-{{/* Of the job's own object. */}}
+{{/* The metadata of the job's own object. */}}
 {{- define "k8sel.metadata" -}}
 name: {{ .name | quote }}
 {{- with .namespace }}
@@ -23,7 +23,7 @@ annotations:
 {{- include "k8sel.yaml" .annotations | nindent 2 }}
 {{- end -}}
 
-{{/* How the job ends, waits and is scheduled. */}}
+{{/* The runPolicy: how the job ends, waits and is scheduled. */}}
 {{- define "k8sel.runPolicy" -}}
 {{- $policy := .spec.policy -}}
 cleanPodPolicy: {{ $policy.cleanPodPolicy | quote }}
@@ -60,7 +60,7 @@ template:
     {{- include "k8sel.podSpec" . | nindent 4 }}
 {{- end -}}
 
-{{/* Takes what k8sel.replica takes. */}}
+{{/* The pod's spec. Takes the same as k8sel.replica. */}}
 {{- define "k8sel.podSpec" -}}
 {{- $facts := .plan.facts.pod -}}
 {{- $pod := dict "enableServiceLinks" false "terminationGracePeriodSeconds" $facts.graceSeconds -}}
@@ -72,7 +72,7 @@ template:
 {{- include "k8sel.yaml" $pod -}}
 {{- end -}}
 
-{{/* One container as JSON. Takes what k8sel.replica takes. */}}
+{{/* One container as JSON. Takes the same as k8sel.replica. */}}
 {{- define "k8sel.container" -}}
 {{- $container := dict "name" .name "image" .plan.spec.image "command" .command -}}
 {{- $_ := set $container "terminationMessagePolicy" "FallbackToLogsOnError" -}}
@@ -111,12 +111,12 @@ map's place in the table, and the names of the latter fields.
 {{- empty .launcher | ternary $resources .plan.facts.pod.launcherResources | toJson -}}
 {{- end -}}
 
-{{/* As a string, since a resource's schema takes no fraction as a number. */}}
+{{/* A quantity as a string: the API refuses a fraction as a number. */}}
 {{- define "k8sel.quantity" -}}
 {{- kindIs "string" . | ternary . (toJson .) -}}
 {{- end -}}
 
-{{/* A quantity's amount, with what is behind the point: exact below 2^53. Takes plan and quantity. */}}
+{{/* A quantity's amount, with its fraction: exact below 2^53. Takes plan and quantity. */}}
 {{- define "k8sel.amount" -}}
 {{- $text := include "k8sel.quantity" .quantity -}}
 {{- $unit := regexFind `([KMGTPE]i|[numkMGTPE])$` $text -}}

@@ -1,7 +1,7 @@
 {{/* A job for the training-operator: exactly one Master; the other nodes are Workers. */}}
 {{- define "k8sel.pytorchjob" -}}
 {{- $command := include "k8sel.command" . | mustFromJson -}}
-{{- $env := include "k8sel.told" (list . list) | mustFromJson -}}
+{{- $env := include "k8sel.containerEnv" (list . list) | mustFromJson -}}
 {{- $restart := gt (int .spec.policy.backoffLimit) 0 | ternary "ExitCode" "Never" -}}{{/* ExitCode: only 128 and above */}}
 {{- $node := dict "plan" . "name" "pytorch" "command" $command "env" $env "restartPolicy" $restart -}}
 {{- $others := sub (int .spec.nodes) 1 -}}
