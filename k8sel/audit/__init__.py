@@ -1,6 +1,6 @@
 """Finds traps in manifests that others wrote: PyTorchJob, MPIJob, Job and Pod. Changes nothing.
 
-A trap is a row: the setting that it looks at, the consequence, the fix, and the source.
+A trap is a function with a row: the setting that it looks at, the consequence, the fix, and the source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from k8sel.jobfile.yamlio import parse
 
 __all__ = ["KINDS", "TRAPS", "Finding", "Trap", "audit"]
 
-TRAPS: tuple[Trap, ...] = (*launching.TRAPS, *starters.TRAPS, *devices.TRAPS, *mpi.TRAPS, *cpus.TRAPS, *pods.TRAPS)
+_MODULES = (launching, starters, devices, mpi, cpus, pods)
+TRAPS = tuple(each for module in _MODULES for each in vars(module).values() if isinstance(each, Trap))
 
 
 def audit(text: bytes, file: str) -> tuple[list[Finding], int]:

@@ -12,7 +12,7 @@ from k8sel.adopt.manifest.reader import Container, Manifest, dig, number
 from k8sel.adopt.manifest.started import Started
 from k8sel.audit import mpi
 from k8sel.audit.launching import processes_of_a_node, training
-from k8sel.audit.trap import Found, Trap
+from k8sel.audit.trap import Found, trap
 from k8sel.errors import FieldPath
 from k8sel.facts.backends import BACKENDS, named, uses_oneccl
 from k8sel.jobfile.quantity import amount
@@ -89,6 +89,13 @@ def _backend(words: Sequence[str]) -> str | None:
     return found[1] if found else None
 
 
+@trap(
+    id="threads-beyond-cpus",
+    looks_at="OMP_NUM_THREADS times the processes of a container beside its limits.cpu",
+    consequence="the threads use up the container's CPU quota together, and all of them stop until its next period",
+    fix="set OMP_NUM_THREADS to limits.cpu divided by the processes, less the backend's oneCCL workers",
+    source="torvalds/linux Documentation/scheduler/sched-bwc.rst",
+)
 def _beyond_cpus(manifest: Manifest) -> Iterator[Found]:
     for node in _nodes(manifest):
         if node.cpus and node.threads * node.processes > node.cpus:
@@ -96,6 +103,13 @@ def _beyond_cpus(manifest: Manifest) -> Iterator[Found]:
             yield node.path, f"{threads}, and the container has {node.cpus} CPUs"
 
 
+@trap(
+    id="no-core-for-ccl-workers",
+    looks_at="OMP_NUM_THREADS that takes all the container's CPUs, with a backend that uses oneCCL",
+    consequence="oneCCL's workers take CPU time from computing threads, and the other threads wait for these",
+    fix="lower OMP_NUM_THREADS by CCL_WORKER_COUNT: 23 and 1 on 24 cores",
+    source=f"{_CCL} doc/rst/source/general-configuration/operation-execution.rst",
+)
 def _no_core_left(manifest: Manifest) -> Iterator[Found]:
     for node in _nodes(manifest):
         computing, all_of_them = node.threads, node.threads + node.workers
@@ -104,6 +118,13 @@ def _no_core_left(manifest: Manifest) -> Iterator[Found]:
             yield node.path, f"{shown}, and the container has {node.cpus} CPUs"
 
 
+@trap(
+    id="openmpi-binds-to-core",
+    looks_at="MPIJob: Open MPI's mpirun with one or two ranks, several threads each, and no --bind-to",
+    consequence="Open MPI binds up to two ranks to one core each, so a rank's threads share one core",
+    fix="add --bind-to none, or --map-by socket --bind-to socket",
+    source="open-mpi docs, mpirun(1); run with Open MPI 4.1.8 and 5.0.11",
+)
 def _bound_to_a_core(manifest: Manifest) -> Iterator[Found]:
     for _, container, starts in mpi.launchers(manifest):
         ranks = number(starts.option("-n", "-np", "--np")) or manifest.slots * manifest.nodes
@@ -129,6 +150,13 @@ def _value(container: Container, name: str) -> str | None:
     return variable.value if variable else None
 
 
+@trap(
+    id="ccl-mpi-without-mpirun",
+    looks_at="CCL_ATL_TRANSPORT=mpi where torch's agent starts the processes",
+    consequence="without mpirun the processes share no MPI_COMM_WORLD, so oneCCL cannot make its communicator",
+    fix="set CCL_ATL_TRANSPORT: ofi, or leave it out: without MPI's variables, ofi is the default",
+    source=f"{_CCL} src/common/env/env_parser.cpp, src/atl/mpi/atl_mpi.cpp (comm_create)",
+)
 def _mpi_transport(manifest: Manifest) -> Iterator[Found]:
     for _, container in training(manifest):
         if container.launches(*_AGENTS) and _value(container, "CCL_ATL_TRANSPORT") == "mpi" and container.starts:
@@ -136,6 +164,13 @@ def _mpi_transport(manifest: Manifest) -> Iterator[Found]:
             yield path, f"CCL_ATL_TRANSPORT=mpi, and {container.starts.program} starts the processes"
 
 
+@trap(
+    id="mpi-backend-without-mpirun",
+    looks_at="--ddp_backend mpi where torch's agent starts the processes",
+    consequence="published torch has no MPI and ends with an error; built with MPI, it makes each process a group",
+    fix="use --ddp_backend gloo, or mpirun",
+    source="pytorch docs, torch.distributed backends; torch/distributed/distributed_c10d.py (init_process_group)",
+)
 def _needs_mpi(manifest: Manifest) -> Iterator[Found]:
     for _, container in training(manifest):
         backend = BACKENDS.get(_backend(container.starts.words) or "") if container.starts else None
@@ -144,6 +179,13 @@ def _needs_mpi(manifest: Manifest) -> Iterator[Found]:
             yield container.starts.path, f"{shown}, and {container.starts.program} starts the processes"
 
 
+@trap(
+    id="ccl-cores-not-workers",
+    looks_at="CCL_WORKER_AFFINITY with a list of cores",
+    consequence="oneCCL ends with `failed to parse worker affinity`: the list must cover all workers of the node",
+    fix="set auto, or as many cores as processes per node times CCL_WORKER_COUNT",
+    source=f"{_CCL} src/common/env/env.cpp (env_2_worker_affinity)",
+)
 def _affinity_length(manifest: Manifest) -> Iterator[Found]:
     for node in _nodes(manifest):
         listed = _cores(node.variables.get(_AFFINITY, "auto"))
@@ -158,55 +200,3 @@ def _cores(text: str) -> int | None:
     matches = [_CORES.fullmatch(part) for part in text.split(",")]
     parts = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
     return sum(last - first + 1 for first, last in parts) if len(parts) == len(matches) else None
-
-
-TRAPS = (
-    Trap(
-        id="threads-beyond-cpus",
-        looks_at="OMP_NUM_THREADS times the processes of a container beside its limits.cpu",
-        consequence="the threads use up the container's CPU quota together, and all of them stop until its next period",
-        fix="set OMP_NUM_THREADS to limits.cpu divided by the processes, less the backend's oneCCL workers",
-        source="torvalds/linux Documentation/scheduler/sched-bwc.rst",
-        find=_beyond_cpus,
-    ),
-    Trap(
-        id="no-core-for-ccl-workers",
-        looks_at="OMP_NUM_THREADS that takes all the container's CPUs, with a backend that uses oneCCL",
-        consequence="oneCCL's workers take CPU time from computing threads, and the other threads wait for these",
-        fix="lower OMP_NUM_THREADS by CCL_WORKER_COUNT: 23 and 1 on 24 cores",
-        source=f"{_CCL} doc/rst/source/general-configuration/operation-execution.rst",
-        find=_no_core_left,
-    ),
-    Trap(
-        id="openmpi-binds-to-core",
-        looks_at="MPIJob: Open MPI's mpirun with one or two ranks, several threads each, and no --bind-to",
-        consequence="Open MPI binds up to two ranks to one core each, so a rank's threads share one core",
-        fix="add --bind-to none, or --map-by socket --bind-to socket",
-        source="open-mpi docs, mpirun(1); run with Open MPI 4.1.8 and 5.0.11",
-        find=_bound_to_a_core,
-    ),
-    Trap(
-        id="ccl-mpi-without-mpirun",
-        looks_at="CCL_ATL_TRANSPORT=mpi where torch's agent starts the processes",
-        consequence="without mpirun the processes share no MPI_COMM_WORLD, so oneCCL cannot make its communicator",
-        fix="set CCL_ATL_TRANSPORT: ofi, or leave it out: without MPI's variables, ofi is the default",
-        source=f"{_CCL} src/common/env/env_parser.cpp, src/atl/mpi/atl_mpi.cpp (comm_create)",
-        find=_mpi_transport,
-    ),
-    Trap(
-        id="mpi-backend-without-mpirun",
-        looks_at="--ddp_backend mpi where torch's agent starts the processes",
-        consequence="published torch has no MPI and ends with an error; built with MPI, it makes each process a group",
-        fix="use --ddp_backend gloo, or mpirun",
-        source="pytorch docs, torch.distributed backends; torch/distributed/distributed_c10d.py (init_process_group)",
-        find=_needs_mpi,
-    ),
-    Trap(
-        id="ccl-cores-not-workers",
-        looks_at="CCL_WORKER_AFFINITY with a list of cores",
-        consequence="oneCCL ends with `failed to parse worker affinity`: the list must cover all workers of the node",
-        fix="set auto, or as many cores as processes per node times CCL_WORKER_COUNT",
-        source=f"{_CCL} src/common/env/env.cpp (env_2_worker_affinity)",
-        find=_affinity_length,
-    ),
-)

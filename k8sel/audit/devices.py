@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sel.adopt.manifest.reader import Container, Manifest, Variable, mapping, row_of
-from k8sel.audit.trap import Found, Trap
+from k8sel.adopt.manifest.reader import Container, Manifest, Variable, dig, mapping, resources, row_of
+from k8sel.audit.trap import Found, trap
 from k8sel.entrypoint.masks import needed, unordered
 from k8sel.facts.accelerators import ROWS, Row
 
@@ -17,6 +17,13 @@ _LEVEL_ZERO = "oneapi-src/level-zero-spec scripts/core/PROG.rst, Affinity Mask"
 _RESOURCES = "kubernetes/kubernetes pkg/apis/core/validation/validation.go (ValidateResourceRequirements)"
 
 
+@trap(
+    id="exposure-beside-request",
+    looks_at="a variable that exposes devices, beside a request for them",
+    consequence="the pod's value overrides the device plugin's: the container gets devices of other pods, or none",
+    fix="leave the variable out, and use a mask to select among the allocated devices",
+    source=f"{_KUBELET}; {_PLUGIN}",
+)
 def _beside_request(manifest: Manifest) -> Iterator[Found]:
     for container in manifest.containers:
         for each in container.requested:
@@ -25,6 +32,13 @@ def _beside_request(manifest: Manifest) -> Iterator[Found]:
                 yield variable.path, f"{each.row.exposure_env}={variable.value} beside {each.resource}: {each.count}"
 
 
+@trap(
+    id="exposure-without-request",
+    looks_at="a variable that exposes devices, in a container that requests none",
+    consequence="where the runtime reads it, the container sees devices that are allocated to other pods",
+    fix="set it to void, or request devices",
+    source="NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime/README.md",
+)
 def _all_without_request(manifest: Manifest) -> Iterator[Found]:
     for container in manifest.containers:
         for row in ROWS.values():
@@ -47,6 +61,13 @@ def _masks(manifest: Manifest) -> Iterator[tuple[Container, Row, str, Variable, 
                 yield container, rows[0], name, variable, [part.strip() for part in variable.value.split(",")]
 
 
+@trap(
+    id="mask-numbers-mig",
+    looks_at="a mask of numbers over parts of GPUs",
+    consequence="a process uses at most one part of a GPU, and numbers do not say which: parts are named by UUID",
+    fix="leave the mask out and start one process for each part, or write UUIDs when the container starts",
+    source="docs.nvidia.com MIG user guide, device names",
+)
 def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
     for container, row, name, variable, listed in _masks(manifest):
         parts = [each for each in container.requested if "mig" in each.resource]
@@ -54,6 +75,13 @@ def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
             yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
 
 
+@trap(
+    id="mask-beyond-count",
+    looks_at="a mask with numbers of the host",
+    consequence="a container numbers its devices from 0: a number beyond them hides itself and all after it",
+    fix="use numbers below the requested count",
+    source=_CUDA,
+)
 def _beyond_count(manifest: Manifest) -> Iterator[Found]:
     for container, row, name, variable, listed in _masks(manifest):
         count = sum(each.count for each in container.requested if each.row is row)
@@ -62,6 +90,13 @@ def _beyond_count(manifest: Manifest) -> Iterator[Found]:
             yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
 
 
+@trap(
+    id="mask-has-no-order",
+    looks_at="an unsorted mask of a vendor whose masks are sets",
+    consequence="the driver keeps its own order: the first device is the lowest number, not the first in the mask",
+    fix="write ascending numbers; give each process a mask of its own where the order matters",
+    source=_LEVEL_ZERO,
+)
 def _unordered(manifest: Manifest) -> Iterator[Found]:
     for _, row, name, variable, listed in _masks(manifest):
         numbers = tuple(int(part) for part in listed if part.isdecimal())
@@ -69,18 +104,39 @@ def _unordered(manifest: Manifest) -> Iterator[Found]:
             yield variable.path, f"{name}={variable.value}"
 
 
+@trap(
+    id="mask-twice",
+    looks_at="a mask that names a device twice",
+    consequence="the meaning is undefined; torch counts no device at all",
+    fix="name each device once",
+    source="pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
+)
 def _twice(manifest: Manifest) -> Iterator[Found]:
     for _, _, name, variable, listed in _masks(manifest):
         if len(set(listed)) < len(listed):
             yield variable.path, f"{name}={variable.value} names a device twice"
 
 
+@trap(
+    id="mask-hides-nothing",
+    looks_at="an empty mask of a vendor for whom empty does not mean none",
+    consequence="an empty mask means every device here",
+    fix="request no devices, or write that vendor's value for none",
+    source=f"ROCm/clr hipamd; {_LEVEL_ZERO}",
+)
 def _hides_nothing(manifest: Manifest) -> Iterator[Found]:
     for _, row, name, variable, _ in _masks(manifest):
         if variable.value == "" and row.mask_hide.get(name) != "":
             yield variable.path, f"{name} is empty"
 
 
+@trap(
+    id="masks-count-twice",
+    looks_at="several masks of one vendor",
+    consequence="the second mask numbers the devices that the first one leaves, from 0",
+    fix="use one mask",
+    source="ROCm/ROCm docs, GPU isolation techniques",
+)
 def _several_masks(manifest: Manifest) -> Iterator[Found]:
     for container in manifest.containers:
         for row in dict.fromkeys(each.row.name for each in container.requested):
@@ -94,10 +150,16 @@ def _selecting(container: Container, row: Row) -> list[str]:
     return [name for name in container.variables if name in set(row.owned_env) - orders - {row.exposure_env}]
 
 
+@trap(
+    id="requests-not-limits",
+    looks_at="an extended resource whose request differs from its limit",
+    consequence="the API server refuses the pod; a PyTorchJob is accepted, and its pods never appear",
+    fix="write the same number in limits, or limits alone",
+    source=_RESOURCES,
+)
 def _requests_differ(manifest: Manifest) -> Iterator[Found]:
     for container in manifest.containers:
-        resources = mapping(container.data.get("resources"))
-        requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
+        requests, limits = (mapping(dig(container.data, "resources", field)) for field in ("requests", "limits"))
         for resource in (*requests, *(name for name in limits if name not in requests)):
             if row_of(str(resource)) is None:
                 continue
@@ -106,93 +168,15 @@ def _requests_differ(manifest: Manifest) -> Iterator[Found]:
                 yield path, f"requests has {resource}: {requests[resource]}, limits {limits.get(resource, 'none')}"
 
 
+@trap(
+    id="part-of-a-device",
+    looks_at="an extended resource that is not a whole number",
+    consequence="the API server refuses the pod: extended resources are whole numbers",
+    fix="write a whole number; shared devices have a resource of their own",
+    source=_RESOURCES,
+)
 def _fractions(manifest: Manifest) -> Iterator[Found]:
     for container in manifest.containers:
-        for field in ("requests", "limits"):
-            for resource, amount in mapping(mapping(container.data.get("resources")).get(field)).items():
-                if row_of(str(resource)) and not re.fullmatch(r"[0-9]+", str(amount)):
-                    yield (*container.path, "resources", field, resource), f"{resource}: {amount}"
-
-
-TRAPS = (
-    Trap(
-        id="exposure-beside-request",
-        looks_at="a variable that exposes devices, beside a request for them",
-        consequence="the pod's value overrides the device plugin's: the container gets devices of other pods, or none",
-        fix="leave the variable out, and use a mask to select among the allocated devices",
-        source=f"{_KUBELET}; {_PLUGIN}",
-        find=_beside_request,
-    ),
-    Trap(
-        id="exposure-without-request",
-        looks_at="a variable that exposes devices, in a container that requests none",
-        consequence="where the runtime reads it, the container sees devices that are allocated to other pods",
-        fix="set it to void, or request devices",
-        source="NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime/README.md",
-        find=_all_without_request,
-    ),
-    Trap(
-        id="mask-numbers-mig",
-        looks_at="a mask of numbers over parts of GPUs",
-        consequence="a process uses at most one part of a GPU, and numbers do not say which: parts are named by UUID",
-        fix="leave the mask out and start one process for each part, or write UUIDs when the container starts",
-        source="docs.nvidia.com MIG user guide, device names",
-        find=_numbers_of_mig,
-    ),
-    Trap(
-        id="mask-beyond-count",
-        looks_at="a mask with numbers of the host",
-        consequence="a container numbers its devices from 0: a number beyond them hides itself and all after it",
-        fix="use numbers below the requested count",
-        source=_CUDA,
-        find=_beyond_count,
-    ),
-    Trap(
-        id="mask-has-no-order",
-        looks_at="an unsorted mask of a vendor whose masks are sets",
-        consequence="the driver keeps its own order: the first device is the lowest number, not the first in the mask",
-        fix="write ascending numbers; give each process a mask of its own where the order matters",
-        source=_LEVEL_ZERO,
-        find=_unordered,
-    ),
-    Trap(
-        id="mask-twice",
-        looks_at="a mask that names a device twice",
-        consequence="the meaning is undefined; torch counts no device at all",
-        fix="name each device once",
-        source="pytorch/pytorch torch/cuda/__init__.py (_parse_visible_devices)",
-        find=_twice,
-    ),
-    Trap(
-        id="mask-hides-nothing",
-        looks_at="an empty mask of a vendor for whom empty does not mean none",
-        consequence="an empty mask means every device here",
-        fix="request no devices, or write that vendor's value for none",
-        source=f"ROCm/clr hipamd; {_LEVEL_ZERO}",
-        find=_hides_nothing,
-    ),
-    Trap(
-        id="masks-count-twice",
-        looks_at="several masks of one vendor",
-        consequence="the second mask numbers the devices that the first one leaves, from 0",
-        fix="use one mask",
-        source="ROCm/ROCm docs, GPU isolation techniques",
-        find=_several_masks,
-    ),
-    Trap(
-        id="requests-not-limits",
-        looks_at="an extended resource whose request differs from its limit",
-        consequence="the API server refuses the pod; a PyTorchJob is accepted, and its pods never appear",
-        fix="write the same number in limits, or limits alone",
-        source=_RESOURCES,
-        find=_requests_differ,
-    ),
-    Trap(
-        id="part-of-a-device",
-        looks_at="an extended resource that is not a whole number",
-        consequence="the API server refuses the pod: extended resources are whole numbers",
-        fix="write a whole number; shared devices have a resource of their own",
-        source=_RESOURCES,
-        find=_fractions,
-    ),
-)
+        for row, name, amount, path in resources(container.data, container.path):
+            if row and not re.fullmatch(r"[0-9]+", str(amount)):
+                yield path, f"{name}: {amount}"

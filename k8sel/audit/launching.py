@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Pods, mapping, number
 from k8sel.adopt.manifest.started import Started
-from k8sel.audit.trap import Found, Trap
+from k8sel.audit.trap import Found, trap
 from k8sel.facts.names import LONGEST
 
 _OPERATOR = "kubeflow/trainer release-1.9 pkg/controller.v1/pytorch/envvar.go"
@@ -53,6 +53,13 @@ def processes_of_a_node(manifest: Manifest) -> tuple[str | None, Found]:
     return (None if value is None else str(value)), (manifest.at("spec", "nprocPerNode"), f"nprocPerNode is {value}")
 
 
+@trap(
+    id="nproc-per-node-auto",
+    looks_at="PyTorchJob: nprocPerNode that torchrun counts at run time, in pods without devices",
+    consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says: 96 on 96 cores",
+    fix='write the number in quotes: nprocPerNode: "2"',
+    source=f"{_OPERATOR}; pytorch/pytorch torch/_utils.py (cpu_count)",
+)
 def _counted(manifest: Manifest) -> Iterator[Found]:
     per_node, found = processes_of_a_node(manifest)
     if manifest.kind != "PyTorchJob" or per_node not in (None, *_BY_COUNT):
@@ -64,6 +71,13 @@ def _counted(manifest: Manifest) -> Iterator[Found]:
             return
 
 
+@trap(
+    id="torchrun-counts-cpus",
+    looks_at="torchrun --nproc-per-node=auto in pods without devices",
+    consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says",
+    fix="give --nproc-per-node a number",
+    source=TORCHRUN,
+)
 def _counted_by_torchrun(manifest: Manifest) -> Iterator[Found]:
     for pods, _, start in starts(manifest):
         given = start.option("--nproc-per-node", "--nproc_per_node")
@@ -71,6 +85,13 @@ def _counted_by_torchrun(manifest: Manifest) -> Iterator[Found]:
             yield start.path, f"torchrun --nproc-per-node={given}, in a pod that requests no device"
 
 
+@trap(
+    id="container-not-pytorch",
+    looks_at="PyTorchJob: the name of the container",
+    consequence="the operator's webhook refuses the job; without it, no variable of the group is written",
+    fix="name: pytorch",
+    source=_WEBHOOK,
+)
 def _container_name(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "PyTorchJob" else ():
         if pods.containers and not any(container.name == "pytorch" for container in pods.containers):
@@ -78,6 +99,13 @@ def _container_name(manifest: Manifest) -> Iterator[Found]:
             yield path, f"no container of {pods.role} is called pytorch, but {pods.containers[0].name or 'nothing'}"
 
 
+@trap(
+    id="master-replicas",
+    looks_at="PyTorchJob: Master.replicas",
+    consequence="the operator's webhook refuses the job: replicas must be 1, and stated",
+    fix="set replicas: 1 for Master, and make the rest Worker",
+    source=_WEBHOOK,
+)
 def _one_master(manifest: Manifest) -> Iterator[Found]:
     for role in ("Master",) if manifest.kind == "PyTorchJob" else ():
         replica = manifest.get("spec", "pytorchReplicaSpecs", role)
@@ -87,6 +115,13 @@ def _one_master(manifest: Manifest) -> Iterator[Found]:
             yield manifest.at(*path), f"Master has {'no replicas' if replicas is None else f'{replicas} replicas'}"
 
 
+@trap(
+    id="torchrun-beats-operator",
+    looks_at="PyTorchJob of several nodes: torchrun's rendezvous options",
+    consequence="an option overrides the operator's PET_ variable, alike on every node: nodes wait, or train alone",
+    fix="write only torchrun --nproc-per-node N script.py: the operator sets the rest",
+    source=f"{TORCHRUN}, argparse_util.py",
+)
 def _flags_beat_operator(manifest: Manifest) -> Iterator[Found]:
     for _, container in of_pytorch_job(manifest):
         if container.starts and container.starts.program == "torchrun":
@@ -95,6 +130,13 @@ def _flags_beat_operator(manifest: Manifest) -> Iterator[Found]:
                 yield container.starts.path, f"torchrun has {', '.join(given)}, and the job has {manifest.nodes} nodes"
 
 
+@trap(
+    id="nproc-differs",
+    looks_at="PyTorchJob: torchrun's number of processes beside nprocPerNode",
+    consequence="torchrun's number counts, but the operator's WORLD_SIZE comes from nprocPerNode",
+    fix="write the same number, or none on torchrun's line",
+    source=_OPERATOR,
+)
 def _numbers_differ(manifest: Manifest) -> Iterator[Found]:
     per_node = number(processes_of_a_node(manifest)[0])
     for _, container in of_pytorch_job(manifest):
@@ -103,6 +145,13 @@ def _numbers_differ(manifest: Manifest) -> Iterator[Found]:
             yield container.starts.path, f"torchrun starts {given} processes, and nprocPerNode is {per_node}"
 
 
+@trap(
+    id="python-many-ranks",
+    looks_at="PyTorchJob: nprocPerNode above 1 with plain python",
+    consequence="WORLD_SIZE counts processes that nothing starts: init_process_group waits until it times out",
+    fix='set nprocPerNode: "1", or start the script by torchrun',
+    source=_OPERATOR,
+)
 def _plain_python(manifest: Manifest) -> Iterator[Found]:
     per_node, found = processes_of_a_node(manifest)
     for _, container in of_pytorch_job(manifest):
@@ -111,12 +160,26 @@ def _plain_python(manifest: Manifest) -> Iterator[Found]:
             return
 
 
+@trap(
+    id="elastic-standalone",
+    looks_at="PyTorchJob: elasticPolicy.standalone",
+    consequence="the operator writes an empty PET_STANDALONE, and torchrun ends with a ValueError",
+    fix="leave standalone out",
+    source=f"{_OPERATOR}; pytorch/pytorch torch/distributed/argparse_util.py",
+)
 def _elastic_standalone(manifest: Manifest) -> Iterator[Found]:
     path = ("spec", "elasticPolicy", "standalone")
     if manifest.get(*path):
         yield manifest.at(*path), "elasticPolicy.standalone is true"
 
 
+@trap(
+    id="elastic-one-bound",
+    looks_at="PyTorchJob: elasticPolicy with one bound",
+    consequence="the operator sets the other bound to the same number, so the job is not elastic",
+    fix="set both minReplicas and maxReplicas",
+    source="kubeflow/trainer release-1.9 pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
+)
 def _elastic_bound(manifest: Manifest) -> Iterator[Found]:
     policy = mapping(manifest.get("spec", "elasticPolicy"))
     given = [name for name in ("minReplicas", "maxReplicas") if policy.get(name) is not None]
@@ -124,6 +187,13 @@ def _elastic_bound(manifest: Manifest) -> Iterator[Found]:
         yield manifest.at("spec", "elasticPolicy", given[0]), f"elasticPolicy has {given[0]} alone"
 
 
+@trap(
+    id="env-of-operator",
+    looks_at="PyTorchJob: env that the operator writes too",
+    consequence="the operator appends its own, and the last one counts: the value here is lost",
+    fix="leave it out",
+    source=f"{_OPERATOR}; kubernetes/kubernetes pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables)",
+)
 def _env_is_operators(manifest: Manifest) -> Iterator[Found]:
     for _, container in of_pytorch_job(manifest):
         for name, variable in container.env.items():
@@ -131,6 +201,13 @@ def _env_is_operators(manifest: Manifest) -> Iterator[Found]:
                 yield variable.path, f"env sets {name}"
 
 
+@trap(
+    id="env-refers-to-operator",
+    looks_at="PyTorchJob: $(NAME) of the operator's variables in env",
+    consequence="a value refers only to variables before it, and the operator's come last: the text stays as it is",
+    fix="refer to it in command or args, or in a shell as $NAME",
+    source=f"{_OPERATOR}; kubernetes/kubernetes third_party/forked/golang/expansion/expand.go",
+)
 def _env_refers(manifest: Manifest) -> Iterator[Found]:
     for _, container in of_pytorch_job(manifest):
         for name, variable in container.env.items():
@@ -139,108 +216,15 @@ def _env_refers(manifest: Manifest) -> Iterator[Found]:
                 yield variable.path, f"the value of {name} holds {match[0]}"
 
 
+@trap(
+    id="name-too-long",
+    looks_at="the names of pods",
+    consequence="a pod's name is its host name, which has at most 63 characters: the pod or its service is refused",
+    fix="shorten metadata.name",
+    source="kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go",
+)
 def _long_name(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind in ("PyTorchJob", "MPIJob") else ():
         longest = f"{manifest.name}-{pods.role.lower()}-{max(pods.replicas - 1, 0)}"
         if len(longest) > LONGEST:
             yield manifest.at("metadata", "name"), f"the pod {longest} has {len(longest)} characters"
-
-
-TRAPS = (
-    Trap(
-        id="nproc-per-node-auto",
-        looks_at="PyTorchJob: nprocPerNode that torchrun counts at run time, in pods without devices",
-        consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says: 96 on 96 cores",
-        fix='write the number in quotes: nprocPerNode: "2"',
-        source=f"{_OPERATOR}; pytorch/pytorch torch/_utils.py (cpu_count)",
-        find=_counted,
-    ),
-    Trap(
-        id="torchrun-counts-cpus",
-        looks_at="torchrun --nproc-per-node=auto in pods without devices",
-        consequence="torchrun starts one rank for each CPU of the node, whatever limits.cpu says",
-        fix="give --nproc-per-node a number",
-        source=TORCHRUN,
-        find=_counted_by_torchrun,
-    ),
-    Trap(
-        id="container-not-pytorch",
-        looks_at="PyTorchJob: the name of the container",
-        consequence="the operator's webhook refuses the job; without it, no variable of the group is written",
-        fix="name: pytorch",
-        source=_WEBHOOK,
-        find=_container_name,
-    ),
-    Trap(
-        id="master-replicas",
-        looks_at="PyTorchJob: Master.replicas",
-        consequence="the operator's webhook refuses the job: replicas must be 1, and stated",
-        fix="set replicas: 1 for Master, and make the rest Worker",
-        source=_WEBHOOK,
-        find=_one_master,
-    ),
-    Trap(
-        id="torchrun-beats-operator",
-        looks_at="PyTorchJob of several nodes: torchrun's rendezvous options",
-        consequence="an option overrides the operator's PET_ variable, alike on every node: nodes wait, or train alone",
-        fix="write only torchrun --nproc-per-node N script.py: the operator sets the rest",
-        source=f"{TORCHRUN}, argparse_util.py",
-        find=_flags_beat_operator,
-    ),
-    Trap(
-        id="nproc-differs",
-        looks_at="PyTorchJob: torchrun's number of processes beside nprocPerNode",
-        consequence="torchrun's number counts, but the operator's WORLD_SIZE comes from nprocPerNode",
-        fix="write the same number, or none on torchrun's line",
-        source=_OPERATOR,
-        find=_numbers_differ,
-    ),
-    Trap(
-        id="python-many-ranks",
-        looks_at="PyTorchJob: nprocPerNode above 1 with plain python",
-        consequence="WORLD_SIZE counts processes that nothing starts: init_process_group waits until it times out",
-        fix='set nprocPerNode: "1", or start the script by torchrun',
-        source=_OPERATOR,
-        find=_plain_python,
-    ),
-    Trap(
-        id="elastic-standalone",
-        looks_at="PyTorchJob: elasticPolicy.standalone",
-        consequence="the operator writes an empty PET_STANDALONE, and torchrun ends with a ValueError",
-        fix="leave standalone out",
-        source=f"{_OPERATOR}; pytorch/pytorch torch/distributed/argparse_util.py",
-        find=_elastic_standalone,
-    ),
-    Trap(
-        id="elastic-one-bound",
-        looks_at="PyTorchJob: elasticPolicy with one bound",
-        consequence="the operator sets the other bound to the same number, so the job is not elastic",
-        fix="set both minReplicas and maxReplicas",
-        source="kubeflow/trainer release-1.9 pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
-        find=_elastic_bound,
-    ),
-    Trap(
-        id="env-of-operator",
-        looks_at="PyTorchJob: env that the operator writes too",
-        consequence="the operator appends its own, and the last one counts: the value here is lost",
-        fix="leave it out",
-        source=f"{_OPERATOR}; kubernetes/kubernetes pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables)",
-        find=_env_is_operators,
-    ),
-    Trap(
-        id="env-refers-to-operator",
-        looks_at="PyTorchJob: $(NAME) of the operator's variables in env",
-        consequence="a value refers only to variables before it, and the operator's come last: the text stays as it is",
-        fix="refer to it in command or args, or in a shell as $NAME",
-        source=f"{_OPERATOR}; kubernetes/kubernetes third_party/forked/golang/expansion/expand.go",
-        find=_env_refers,
-    ),
-    Trap(
-        id="name-too-long",
-        looks_at="the names of pods",
-        consequence="a pod's name is its host name, which has at most 63 characters: the pod or its service is refused",
-        fix="shorten metadata.name",
-        source="kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go",
-        find=_long_name,
-    ),
-)

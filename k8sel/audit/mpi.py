@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Pods, number
 from k8sel.adopt.manifest.started import Started
-from k8sel.audit.trap import Found, Trap
+from k8sel.audit.trap import Found, trap
 
 _CONTROLLER = "kubeflow/mpi-operator pkg/controller/mpi_job_controller.go"
 _MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
@@ -30,6 +30,27 @@ def implementation(manifest: Manifest) -> str:
     return str(manifest.get("spec", "mpiImplementation") or "OpenMPI")
 
 
+@trap(
+    id="openmpi-one-dash",
+    looks_at="MPIJob: long options of Open MPI's mpirun with one dash",
+    consequence="Open MPI 4 accepts them, and Open MPI 5 ends with an error",
+    fix="write two dashes: --bind-to, --map-by",
+    source="run with Open MPI 4.1.8 and 5.0.11",
+)
+def _single_dash(manifest: Manifest) -> Iterator[Found]:
+    for _, _, starts in launchers(manifest):
+        given = [name for name in ("-bind-to", "-map-by", "-rank-by") if name in starts.own]
+        if given and implementation(manifest) == "OpenMPI":
+            yield starts.path, f"{starts.program} has {', '.join(given)} with one dash"
+
+
+@trap(
+    id="openmpi-without-hostfile",
+    looks_at="MPIJob: Open MPI's mpirun without a hostfile",
+    consequence="Open MPI 5 does not read the operator's variables: all ranks run in the launcher's pod, unnoticed",
+    fix="add --hostfile /etc/mpi/hostfile",
+    source="kubeflow/mpi-operator#842",
+)
 def _no_hostfile(manifest: Manifest) -> Iterator[Found]:
     for _, container, starts in launchers(manifest):
         given = any(starts.option(name) is not None for name in _HOSTFILE) or _DEFAULT_HOSTFILE in container.env
@@ -37,6 +58,13 @@ def _no_hostfile(manifest: Manifest) -> Iterator[Found]:
             yield starts.path, f"{starts.program} has no --hostfile"
 
 
+@trap(
+    id="openmpi-as-root",
+    looks_at="MPIJob: Open MPI's mpirun as root",
+    consequence="Open MPI refuses to start as root, and the launcher restarts until backoffLimit",
+    fix="add --allow-run-as-root, or set securityContext.runAsUser",
+    source="open-mpi docs, mpirun(1)",
+)
 def _as_root(manifest: Manifest) -> Iterator[Found]:
     for pods, container, starts in launchers(manifest):
         contexts = (pods.spec.get("securityContext"), container.data.get("securityContext"))
@@ -46,6 +74,13 @@ def _as_root(manifest: Manifest) -> Iterator[Found]:
             yield starts.path, f"{starts.program} has no --allow-run-as-root, and no runAsUser is given"
 
 
+@trap(
+    id="mpirun-options",
+    looks_at="MPIJob: mpirun's options beside mpiImplementation",
+    consequence="mpirun ends at an unknown option; the hostfile has the form of the other MPI, too",
+    fix="use the options of that MPI, or set mpiImplementation to the one in the image",
+    source="open-mpi docs, mpirun(1); Intel MPI and MPICH mpiexec.hydra --help",
+)
 def _wrong_options(manifest: Manifest) -> Iterator[Found]:
     named = implementation(manifest)
     others = _OPTIONS_OF["OpenMPI"] if named in _HYDRAS else _OPTIONS_OF["hydra"]
@@ -55,6 +90,13 @@ def _wrong_options(manifest: Manifest) -> Iterator[Found]:
             yield starts.path, f"{starts.program} has {', '.join(given)}, and mpiImplementation is {named}"
 
 
+@trap(
+    id="env-not-sent",
+    looks_at="MPIJob: the launcher's variables under Open MPI",
+    consequence="Open MPI sends no variable but its own to the ranks on other nodes",
+    fix="add -x NAME to mpirun's line",
+    source="open-mpi docs, mpirun(1)",
+)
 def _env_stays(manifest: Manifest) -> Iterator[Found]:
     for _, container, starts in launchers(manifest):
         sent = " ".join(starts.words)
@@ -64,6 +106,13 @@ def _env_stays(manifest: Manifest) -> Iterator[Found]:
                     yield variable.path, f"the launcher's {name} is not in -x"
 
 
+@trap(
+    id="env-of-worker",
+    looks_at="MPIJob: the workers' variables",
+    consequence="sshd starts ranks from a clean environment: a worker's variables do not reach them",
+    fix="set them in the launcher's env and on mpirun's line (-x NAME, -genvlist NAME)",
+    source="openssh/openssh-portable session.c (do_setup_env)",
+)
 def _workers_env(manifest: Manifest) -> Iterator[Found]:
     launched = list(launchers(manifest))
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
@@ -73,12 +122,26 @@ def _workers_env(manifest: Manifest) -> Iterator[Found]:
                     yield variable.path, f"the worker's {name}"
 
 
+@trap(
+    id="mpirun-is-a-script",
+    looks_at="MPIJob: Intel MPI's mpirun",
+    consequence="it is a shell script that does not pass SIGTERM on: deleted jobs leave their ranks running",
+    fix="use mpiexec.hydra, with the same options",
+    source="Intel MPI 2021 bin/mpirun",
+)
 def _intel_script(manifest: Manifest) -> Iterator[Found]:
     for _, _, starts in launchers(manifest):
         if implementation(manifest) == "Intel" and starts.program == "mpirun":
             yield starts.path, "Intel MPI's mpirun"
 
 
+@trap(
+    id="ranks-not-slots",
+    looks_at="MPIJob: mpirun's number of ranks beside slotsPerWorker and workers",
+    consequence="with more ranks than slots Open MPI does not start; with fewer, nodes or devices stay idle",
+    fix="set -n to slotsPerWorker times workers, or leave it out",
+    source=_CONTROLLER,
+)
 def _slots(manifest: Manifest) -> Iterator[Found]:
     workers = sum(pods.replicas for pods in manifest.pods if pods.role == "Worker")
     for _, _, starts in launchers(manifest):
@@ -87,6 +150,13 @@ def _slots(manifest: Manifest) -> Iterator[Found]:
             yield starts.path, f"{ranks} ranks, and {workers} workers with {manifest.slots} slots"
 
 
+@trap(
+    id="launcher-holds-devices",
+    looks_at="MPIJob: devices of the launcher",
+    consequence="no rank runs in the launcher's pod: its devices stay idle as long as the job runs",
+    fix="request no devices for Launcher, or set runLauncherAsWorker: true",
+    source=_CONTROLLER,
+)
 def _launcher_devices(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         if pods.role == "Launcher" and not manifest.get("spec", "runLauncherAsWorker"):
@@ -94,6 +164,13 @@ def _launcher_devices(manifest: Manifest) -> Iterator[Found]:
                 yield each.path, f"the launcher requests {each.resource}: {each.count}"
 
 
+@trap(
+    id="launcher-too-early",
+    looks_at="MPIJob: launcherCreationPolicy",
+    consequence="the launcher starts before the workers' sshd listens: it fails, and restarts",
+    fix="set launcherCreationPolicy: WaitForWorkersReady, with a readiness probe of sshd's port",
+    source=_CONTROLLER,
+)
 def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
     policy = manifest.get("spec", "launcherCreationPolicy")
     for pods, _, _ in launchers(manifest):
@@ -101,106 +178,14 @@ def _starts_at_once(manifest: Manifest) -> Iterator[Found]:
             yield pods.path, f"launcherCreationPolicy is {policy or 'not set, so AtStartup'}"
 
 
+@trap(
+    id="launcher-replicas",
+    looks_at="MPIJob: Launcher.replicas",
+    consequence="the controller refuses the job only in an event, and nothing starts",
+    fix="replicas: 1",
+    source="kubeflow/mpi-operator pkg/apis/kubeflow/validation/validation.go",
+)
 def _launcher_replicas(manifest: Manifest) -> Iterator[Found]:
     for pods in manifest.pods if manifest.kind == "MPIJob" else ():
         if pods.role == "Launcher" and pods.replicas != 1:
             yield (*pods.path, "replicas"), f"Launcher has {pods.replicas} replicas"
-
-
-def _single_dash(manifest: Manifest) -> Iterator[Found]:
-    for _, _, starts in launchers(manifest):
-        given = [name for name in ("-bind-to", "-map-by", "-rank-by") if name in starts.own]
-        if given and implementation(manifest) == "OpenMPI":
-            yield starts.path, f"{starts.program} has {', '.join(given)} with one dash"
-
-
-TRAPS = (
-    Trap(
-        id="openmpi-one-dash",
-        looks_at="MPIJob: long options of Open MPI's mpirun with one dash",
-        consequence="Open MPI 4 accepts them, and Open MPI 5 ends with an error",
-        fix="write two dashes: --bind-to, --map-by",
-        source="run with Open MPI 4.1.8 and 5.0.11",
-        find=_single_dash,
-    ),
-    Trap(
-        id="openmpi-without-hostfile",
-        looks_at="MPIJob: Open MPI's mpirun without a hostfile",
-        consequence="Open MPI 5 does not read the operator's variables: all ranks run in the launcher's pod, unnoticed",
-        fix="add --hostfile /etc/mpi/hostfile",
-        source="kubeflow/mpi-operator#842",
-        find=_no_hostfile,
-    ),
-    Trap(
-        id="openmpi-as-root",
-        looks_at="MPIJob: Open MPI's mpirun as root",
-        consequence="Open MPI refuses to start as root, and the launcher restarts until backoffLimit",
-        fix="add --allow-run-as-root, or set securityContext.runAsUser",
-        source="open-mpi docs, mpirun(1)",
-        find=_as_root,
-    ),
-    Trap(
-        id="mpirun-options",
-        looks_at="MPIJob: mpirun's options beside mpiImplementation",
-        consequence="mpirun ends at an unknown option; the hostfile has the form of the other MPI, too",
-        fix="use the options of that MPI, or set mpiImplementation to the one in the image",
-        source="open-mpi docs, mpirun(1); Intel MPI and MPICH mpiexec.hydra --help",
-        find=_wrong_options,
-    ),
-    Trap(
-        id="env-not-sent",
-        looks_at="MPIJob: the launcher's variables under Open MPI",
-        consequence="Open MPI sends no variable but its own to the ranks on other nodes",
-        fix="add -x NAME to mpirun's line",
-        source="open-mpi docs, mpirun(1)",
-        find=_env_stays,
-    ),
-    Trap(
-        id="env-of-worker",
-        looks_at="MPIJob: the workers' variables",
-        consequence="sshd starts ranks from a clean environment: a worker's variables do not reach them",
-        fix="set them in the launcher's env and on mpirun's line (-x NAME, -genvlist NAME)",
-        source="openssh/openssh-portable session.c (do_setup_env)",
-        find=_workers_env,
-    ),
-    Trap(
-        id="mpirun-is-a-script",
-        looks_at="MPIJob: Intel MPI's mpirun",
-        consequence="it is a shell script that does not pass SIGTERM on: deleted jobs leave their ranks running",
-        fix="use mpiexec.hydra, with the same options",
-        source="Intel MPI 2021 bin/mpirun",
-        find=_intel_script,
-    ),
-    Trap(
-        id="ranks-not-slots",
-        looks_at="MPIJob: mpirun's number of ranks beside slotsPerWorker and workers",
-        consequence="with more ranks than slots Open MPI does not start; with fewer, nodes or devices stay idle",
-        fix="set -n to slotsPerWorker times workers, or leave it out",
-        source=_CONTROLLER,
-        find=_slots,
-    ),
-    Trap(
-        id="launcher-holds-devices",
-        looks_at="MPIJob: devices of the launcher",
-        consequence="no rank runs in the launcher's pod: its devices stay idle as long as the job runs",
-        fix="request no devices for Launcher, or set runLauncherAsWorker: true",
-        source=_CONTROLLER,
-        find=_launcher_devices,
-    ),
-    Trap(
-        id="launcher-too-early",
-        looks_at="MPIJob: launcherCreationPolicy",
-        consequence="the launcher starts before the workers' sshd listens: it fails, and restarts",
-        fix="set launcherCreationPolicy: WaitForWorkersReady, with a readiness probe of sshd's port",
-        source=_CONTROLLER,
-        find=_starts_at_once,
-    ),
-    Trap(
-        id="launcher-replicas",
-        looks_at="MPIJob: Launcher.replicas",
-        consequence="the controller refuses the job only in an event, and nothing starts",
-        fix="replicas: 1",
-        source="kubeflow/mpi-operator pkg/apis/kubeflow/validation/validation.go",
-        find=_launcher_replicas,
-    ),
-)

@@ -24,6 +24,11 @@ class Trap(Struct, frozen=True, kw_only=True):
     find: Find
 
 
+def trap(**words: str) -> Callable[[Find], Trap]:
+    """Makes a function the ``find`` of a trap, which ``words`` describe."""
+    return lambda find: Trap(find=find, **words)
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """A trap found in a file."""
 

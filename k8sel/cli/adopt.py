@@ -9,14 +9,7 @@ from typing import Annotated
 import typer
 
 from k8sel.cli.cluster import connected
-from k8sel.cli.options import Context, Namespace, Quiet, choice, text, usage, warn
-
-
-def _rows(incomplete: str) -> list[str]:
-    from k8sel.facts.accelerators import ROWS
-
-    return [name for name in ROWS if name.startswith(incomplete)]
-
+from k8sel.cli.options import Context, Namespace, Quiet, choice, rows, shown, text, usage, warn, write_new
 
 Line = Annotated[
     str, typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]")
@@ -35,7 +28,7 @@ Image = Annotated[str | None, typer.Option(help="The container image, if the lin
 Type = Annotated[
     str | None,
     typer.Option(
-        "-a", "--accelerator", help="A row of the accelerator table, if the line names none.", autocompletion=_rows
+        "-a", "--accelerator", help="A row of the accelerator table, if the line names none.", autocompletion=rows
     ),
 ]
 
@@ -54,7 +47,7 @@ def from_(
     """Turn a command line or a manifest into a job file. Run nothing; name each part that a job file cannot have."""
     from k8sel.adopt import line as fromline
     from k8sel.adopt import manifest as frommanifest
-    from k8sel.cli.streams import utf8
+    from k8sel.cli.streams import write
     from k8sel.facts.accelerators import ROWS
 
     if accelerator is not None:
@@ -64,15 +57,15 @@ def from_(
     if manifest is not None:
         source, file = _manifest(manifest, context, namespace)
     else:
-        source, file = (_text("-"), "<stdin>") if line == "-" else (line, "<line>")
+        source, file = (_text(line), shown(line)) if line == "-" else (line, "<line>")
     options = fromline.Options(file=file, name=name, image=image, accelerator=accelerator)
     made, notes = (fromline if manifest is None else frommanifest).convert(source, options)
     warn(notes, quiet)
     if output is not None:
-        _write(output, made)
-        return
-    utf8()
-    sys.stdout.write(made)
+        write_new(output, made, "from ... -o")
+        print(f"{output} is written. Next: k8sel plan {output}", file=sys.stderr)
+    else:
+        write(made)
 
 
 def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[str, str]:
@@ -81,7 +74,7 @@ def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[s
 
     wanted = objects.named(named)
     if wanted is None or Path(named).exists():
-        return _text(named), "<stdin>" if named == "-" else named
+        return _text(named), shown(named)
     from k8sel.jobfile import yamlio
 
     return yamlio.dump([objects.read(connected(context, namespace), *wanted)]), named
@@ -89,14 +82,3 @@ def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[s
 
 def _text(file: str) -> str:
     return text(file).decode("utf-8", "replace")
-
-
-def _write(file: Path, made: str) -> None:
-    try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(made)
-    except FileExistsError:
-        raise usage(f"{file} exists already", f"use k8sel from ... -o OTHER.yaml, or remove {file}") from None
-    except OSError as error:
-        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
-    print(f"{file} is written. Next: k8sel plan {file}", file=sys.stderr)

@@ -7,46 +7,31 @@ from typing import Annotated
 
 import typer
 
-from k8sel.cli.options import Quiet, choice, completed, text
-from k8sel.errors import Problem, SpecError
+from k8sel.cli.options import Quiet, choice, formats, parsed
 
 OUTPUTS = ("text", "json", "sarif")
 
 
 def audit(
     files: Annotated[list[str], typer.Argument(help="Manifests; - is standard input.", metavar="FILE...")],
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="text, json or sarif.", autocompletion=completed(*OUTPUTS))
-    ] = "text",
+    output: Annotated[str, formats(*OUTPUTS)] = "text",
     quiet: Quiet = False,
 ) -> None:
     """Find traps in manifests that others wrote. Read PyTorchJob, MPIJob, Job and Pod.
 
     The exit status is 1 if there is a trap.
     """
-    from k8sel.audit import KINDS, Finding, audit
+    from k8sel.audit import KINDS, audit
     from k8sel.cli.show import audit as show_audit
-    from k8sel.cli.streams import utf8
+    from k8sel.cli.streams import write
 
     choice("-o", output, OUTPUTS)
-    findings: list[Finding] = []
-    problems: list[Problem] = []
-    objects = 0
-    for file in files:
-        try:
-            found, looked_at = audit(text(file), "<stdin>" if file == "-" else file)
-        except SpecError as error:
-            problems += error.problems
-            continue
-        findings += found
-        objects += looked_at
-    if problems:
-        raise SpecError(problems)
-    utf8()
+    audited = parsed(files, audit)
+    findings = [finding for found, _ in audited for finding in found]
     shown = {"text": show_audit.text, "json": show_audit.as_json, "sarif": show_audit.sarif}[output]
-    sys.stdout.write(shown(findings))
+    write(shown(findings))
     if not quiet:
-        print(_sum(objects, len(findings), KINDS), file=sys.stderr)
+        print(_sum(sum(objects for _, objects in audited), len(findings), KINDS), file=sys.stderr)
     sys.exit(1 if findings else 0)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from msgspec import Struct
 
-from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, plans, read, warn
+from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, formats, plans, read, warn
 from k8sel.errors import Kind, Problem, SpecError
 
 if TYPE_CHECKING:
-    from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Outcome, Status
+    from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Options, Outcome, Status
     from k8sel.jobfile.load import Job
     from k8sel.planning.plan import JobPlan
 
@@ -52,9 +52,13 @@ def apply(
     choice("--dry-run", dry_run or "server", ("server",))
     _no_wait_without_job(wait, timeout, dry_run)
     jobs = read(files)
+    from k8sel import cluster
+
     at = connected(context, namespace)
-    how = _How(namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, quiet=quiet)
-    applied = [_apply_one(at, job, how) for job in jobs]
+    how = cluster.Options(
+        namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, progress=_progress(quiet)
+    )
+    applied = [_apply_one(at, job, how, quiet) for job in jobs]
     if wait:
         sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
 
@@ -68,7 +72,7 @@ def connected(context: str | None, namespace: str | None = None) -> Cluster:
 
 def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
     """Compares a plan with the cluster's nodes. Prints the new warnings and adds them to the plan."""
-    from msgspec.structs import replace
+    from msgspec import structs
 
     from k8sel.cluster import capacity, nodes
     from k8sel.jobfile import load
@@ -77,16 +81,7 @@ def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
     sizes = nodes.sizes(at, devices.resource_name) if devices.resource_name else None
     found = load.locate(job.document, capacity.warnings(devices, len(job_plan.nodes), sizes))
     warn(found, quiet)
-    return replace(job_plan, warnings=(*job_plan.warnings, *found))
-
-
-class _How(Struct, frozen=True, kw_only=True):
-    """The options of an apply."""
-
-    namespace: str | None
-    dry_run: bool
-    force: bool
-    quiet: bool
+    return structs.replace(job_plan, warnings=(*job_plan.warnings, *found))
 
 
 def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None) -> None:
@@ -100,21 +95,15 @@ def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None)
     raise SpecError([Problem(kind=Kind.INVALID, path=(path,), message=message, hint=hint)])
 
 
-def _apply_one(at: Cluster, job: Job, how: _How) -> JobRef:
+def _apply_one(at: Cluster, job: Job, how: Options, quiet: bool) -> JobRef:
     from k8sel import api, cluster
 
     where = how.namespace or job.file.metadata.namespace or at.namespace
-    _obey_policy(at, job, where, how.quiet)
-    job_plan = compared(at, job, next(plans([job], how.quiet)), how.quiet)
-    options = cluster.Options(
-        namespace=how.namespace,
-        job=job.document.data,
-        dry_run=how.dry_run,
-        force=how.force,
-        progress=_progress(how.quiet),
-    )
+    _obey_policy(at, job, where, quiet)
+    job_plan = compared(at, job, next(plans([job], quiet)), quiet)
+    options = replace(how, job=job.document.data)
     for each in _located(lambda: cluster.apply(at, api.render(job_plan), options), job):
-        _report(each, how)
+        _report(each, how.dry_run, quiet)
     return cluster.JobRef(name=job_plan.name, namespace=where, kind=job_plan.target)
 
 
@@ -137,12 +126,12 @@ def _located(call: Callable[[], Result], job: Job) -> Result:
         raise refusal.located(job.document.locate) from refusal
 
 
-def _report(applied: Applied, how: _How) -> None:
-    for warning in applied.warnings if not how.quiet else ():
+def _report(applied: Applied, dry_run: bool, quiet: bool) -> None:
+    for warning in applied.warnings if not quiet else ():
         print(f"warning: {warning}", file=sys.stderr)
-    note = " (dry run)" if how.dry_run else ""
+    note = " (dry run)" if dry_run else ""
     print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
-    if applied.ended and not how.quiet:
+    if applied.ended and not quiet:
         way = f"k8sel delete {applied.name} -n {applied.namespace}, then apply"
         print(f"k8sel: the job has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
 
@@ -204,9 +193,7 @@ def status(
     namespace: Namespace = None,
     context: Context = None,
     kind: JobKind = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
-    ] = "table",
+    output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
     """Show a job's conditions and pods. If it waits or failed, show the reason. The exit status is 0."""
     from k8sel import cluster

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from k8sel.cli.options import choice, completed
+from k8sel.cli.options import choice, completed, formats
 
 AUTO = "auto"
 
@@ -15,7 +15,7 @@ AUTO = "auto"
 def _types(incomplete: str) -> list[str]:
     from k8sel.facts.accelerators import ROWS
 
-    return [name for name in (AUTO, *ROWS) if name.startswith(incomplete)]
+    return completed(AUTO, *ROWS)(incomplete)
 
 
 def devices(
@@ -23,9 +23,7 @@ def devices(
         str,
         typer.Option("--type", help="A row of the accelerator table; auto: all types here.", autocompletion=_types),
     ] = AUTO,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
-    ] = "table",
+    output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
     """List this machine's devices, as the check sees them. A job file uses the numbers in INDEX."""
     from k8sel.cli.show import devices as show_devices

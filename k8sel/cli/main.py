@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k8sel import __version__
-from k8sel.cli import streams
-from k8sel.cli.options import Context, File, Files, Nodes, Quiet, choice, completed, plans, read, usage, warn
+from k8sel.cli import options, streams
+from k8sel.cli.options import Context, File, Files, Nodes, Quiet, choice, completed, formats, plans, read, rows, warn
 from k8sel.errors import K8selError
 from k8sel.facts.platforms import PLATFORMS
 
@@ -91,13 +91,7 @@ def _options(
 def _launchers(incomplete: str) -> list[str]:
     from k8sel.facts.launchers import LAUNCHERS
 
-    return [name for name in LAUNCHERS if name.startswith(incomplete)]
-
-
-def _rows(incomplete: str) -> list[str]:
-    from k8sel.facts.accelerators import ROWS
-
-    return [name for name in ROWS if name.startswith(incomplete)]
+    return completed(*LAUNCHERS)(incomplete)
 
 
 def init(
@@ -107,7 +101,7 @@ def init(
     accelerator: Annotated[
         str | None,
         typer.Option(
-            "-a", "--accelerator", help="A row of the accelerator table; default: its first.", autocompletion=_rows
+            "-a", "--accelerator", help="A row of the accelerator table; default: its first.", autocompletion=rows
         ),
     ] = None,
     file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("job.yaml"),
@@ -121,13 +115,7 @@ def init(
     if str(file) == "-":
         sys.stdout.write(text)
         return
-    try:
-        with file.open("x", encoding="utf-8") as output:
-            output.write(text)
-    except FileExistsError:
-        raise usage(f"{file} exists already", f"use k8sel init ... OTHER.yaml, or remove {file}") from None
-    except OSError as error:
-        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
+    options.write_new(file, text, "init ...")
     on = "" if ROWS[row].in_container else " --on run"
     print(f"{file} is written. Next: k8sel plan{on} {file}")
 
@@ -165,9 +153,7 @@ def validate(
 
 def plan(
     files: Files,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
-    ] = "table",
+    output: Annotated[str, formats("table", "json")] = "table",
     on: Annotated[
         str,
         typer.Option(
@@ -262,7 +248,7 @@ def docker(
 def _one(file: str, command: str) -> list[Job]:
     jobs = read([file])
     if len(jobs) != 1:
-        raise usage(f"{file} has {len(jobs)} jobs, and `{command}` starts one", "put one job into the file")
+        raise options.usage(f"{file} has {len(jobs)} jobs, and `{command}` starts one", "put one job into the file")
     return jobs
 
 

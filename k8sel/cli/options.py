@@ -6,7 +6,7 @@ import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from k8sel.jobfile.load import Job
     from k8sel.planning.plan import JobPlan
 
+Parsed = TypeVar("Parsed")
 Files = Annotated[list[str], typer.Argument(help="Job files; - is standard input.", metavar="FILE...")]
 File = Annotated[str, typer.Argument(help="Job file; - is standard input.", metavar="FILE")]
 Nodes = Annotated[
@@ -49,24 +50,38 @@ def read(files: Sequence[str]) -> list[Job]:
     """The jobs of all files. Raises the problems of all files together."""
     from k8sel.jobfile.load import load
 
-    jobs: list[Job] = []
+    return [job for jobs in parsed(files, load, _same_names) for job in jobs]
+
+
+def parsed(
+    files: Iterable[str],
+    parse: Callable[[bytes, str], Parsed],
+    judge: Callable[[list[Parsed]], Iterable[Problem]] = lambda _: (),
+) -> list[Parsed]:
+    """The result of ``parse`` for each file. Raises the problems of all files, and those that ``judge`` finds."""
+    found: list[Parsed] = []
     problems: list[Problem] = []
     for file in files:
         try:
-            jobs += load(text(file), "<stdin>" if file == "-" else file)
+            found.append(parse(text(file), shown(file)))
         except SpecError as error:
             problems += error.problems
-    problems += _same_names(jobs)
+    problems += judge(found)
     if problems:
         raise SpecError(problems)
-    return jobs
+    return found
 
 
-def _same_names(jobs: Iterable[Job]) -> Iterator[Problem]:
+def shown(file: str) -> str:
+    """The name of ``file`` in messages."""
+    return "<stdin>" if file == "-" else file
+
+
+def _same_names(files: Iterable[Iterable[Job]]) -> Iterator[Problem]:
     """Refuses two jobs with the same name and namespace."""
     seen: dict[tuple[str | None, str], Job] = {}
     path = ("metadata", "name")
-    for job in jobs:
+    for job in (job for jobs in files for job in jobs):
         metadata = job.file.metadata
         first = seen.setdefault((metadata.namespace, metadata.name), job)
         if first is not job:
@@ -117,6 +132,31 @@ def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
 def completed(*words: str) -> Callable[[str], list[str]]:
     """Makes the function that completes an option's value in a shell."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def formats(*words: str) -> Any:  # noqa: ANN401  # the type that typer gives its options
+    """The option for the form of the output: one of ``words``."""
+    *others, last = words
+    named = f"{', '.join(others)} or {last}."
+    return typer.Option("-o", "--output", help=named, autocompletion=completed(*words))
+
+
+def rows(incomplete: str) -> list[str]:
+    """Completes the name of a row of the accelerator table."""
+    from k8sel.facts.accelerators import ROWS
+
+    return completed(*ROWS)(incomplete)
+
+
+def write_new(file: Path, made: str, command: str) -> None:
+    """Writes a file that does not exist yet; ``command`` is k8sel's, up to the name of the file."""
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(made)
+    except FileExistsError:
+        raise usage(f"{file} exists already", f"use k8sel {command} OTHER.yaml, or remove {file}") from None
+    except OSError as error:
+        raise usage(f"{file} cannot be written: {error.strerror}", "name another file") from None
 
 
 def usage(message: str, hint: str) -> SpecError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k8sel.cli.cluster import JobKind, connected, refs
-from k8sel.cli.options import Context, Namespace, choice, completed, usage
+from k8sel.cli.options import Context, Namespace, choice, formats, usage
 
 if TYPE_CHECKING:
     from k8sel.receipts.collect import Receipts
@@ -30,9 +30,7 @@ def receipt(
     namespace: Namespace = None,
     context: Context = None,
     kind: JobKind = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="table or json.", autocompletion=completed("table", "json"))
-    ] = "table",
+    output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
     """Show which device each rank of a job had. `diff A B` shows the differences in B; exit status 0: none, 1: some, 2:
     an error.

@@ -9,16 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from k8sel.cli import streams
-from k8sel.cli.options import Files, Quiet, choice, completed, plans, read, text, usage
-
-NAME = "<stdin>"
+from k8sel.cli.options import Files, Quiet, choice, formats, plans, read, shown, text, usage
 
 
 def render(
     files: Files,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="yaml or json.", autocompletion=completed("yaml", "json"))
-    ] = "yaml",
+    output: Annotated[str, formats("yaml", "json")] = "yaml",
     krm: Annotated[
         bool,
         typer.Option(
@@ -43,7 +39,7 @@ def _function(files: list[str], output: str, quiet: bool) -> None:
 
     if len(files) != 1:
         raise usage(f"--krm takes one ResourceList, and {len(files)} files are given", "use k8sel render --krm -")
-    made = answer(text(files[0]), NAME if files == ["-"] else files[0])
+    made = answer(text(files[0]), shown(files[0]))
     for finding in made.findings:
         if finding.severity == "error" or not quiet:
             print(finding, file=sys.stderr)
@@ -55,5 +51,4 @@ def _function(files: list[str], output: str, quiet: bool) -> None:
 def _print(objects: Iterable[dict[str, Any]], output: str) -> None:
     from k8sel.jobfile import yamlio
 
-    streams.utf8()
-    sys.stdout.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))
+    streams.write(yamlio.dump(objects) if output == "yaml" else yamlio.dump_json(objects))

@@ -17,10 +17,11 @@ def ready() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def utf8() -> None:
-    """Switches standard output to UTF-8, unless it is a terminal: Kubernetes reads the output."""
+def write(text: str) -> None:
+    """Writes ``text`` to standard output, in UTF-8 unless that is a terminal: Kubernetes reads the output."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(text)
 
 
 def lost(error: OSError) -> str:

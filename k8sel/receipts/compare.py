@@ -44,11 +44,12 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 def compare(a: Receipts, b: Receipts) -> Compared:
     """Returns what differs in ``b``."""
-    pairs = _pairs(a, b)
+    mine, theirs = _by_rank(a), _by_rank(b)
+    pairs = {rank: (mine[rank], theirs[rank]) for rank in mine if rank in theirs}  # the processes in both starts
     found: dict[_Change, list[int]] = {}
     unknown: dict[str, None] = {}
-    for rank, (mine, theirs) in pairs.items():
-        for change in _changes(_flat(mine), _flat(theirs), unknown):
+    for rank, (one, other) in pairs.items():
+        for change in _changes(_flat(one), _flat(other), unknown):
             found.setdefault(change, []).append(rank)
     differences = [_difference(change, ranks, pairs) for change, ranks in found.items()]
     return Compared(
@@ -79,12 +80,6 @@ def _order(each: Difference) -> tuple[int, tuple[int, ...], tuple[str, int, str]
     """Returns the sort key of a difference: the fields that users look at first come first."""
     name = each.field.partition(".")[0].partition("[")[0]
     return _FIRST.index(name) if name in _FIRST else len(_FIRST), each.ranks, natural(each.field)
-
-
-def _pairs(a: Receipts, b: Receipts) -> dict[int, tuple[Process, Process]]:
-    """Returns the processes in both starts, by rank."""
-    mine, theirs = _by_rank(a), _by_rank(b)
-    return {rank: (mine[rank], theirs[rank]) for rank in mine if rank in theirs}
 
 
 def _by_rank(receipts: Receipts) -> dict[int, Process]:

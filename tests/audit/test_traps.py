@@ -125,3 +125,9 @@ def test_a_manifest_of_any_form_is_no_fault(case: Path, data: st.DataObject) -> 
 
     assert objects <= 1
     assert all(finding.location.line == 1 for finding in findings)
+
+
+def test_a_program_without_arguments_is_no_fault() -> None:
+    text = b"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, command: [python]}]}}"
+
+    assert audit(text, "pod.yaml") == ([], 1)

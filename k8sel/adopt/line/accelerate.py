@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from k8sel.adopt.line import torchrun
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.options import Given, Kept, Option, Style, read
-from k8sel.adopt.line.torchrun import AGENT, BIND, BINDS, GROUP, LOGS, NAMES
+from k8sel.adopt.line.options import Given, Kept, Option, Style, put_number, read
+from k8sel.adopt.line.torchrun import AGENT, BIND, BINDS, GROUP, HELP, LOGS, NAMES, RANK
 from k8sel.adopt.line.words import Word
 from k8sel.facts.accelerators import without_devices
 
@@ -21,28 +21,30 @@ _VARIABLES = "k8sel passes only counts to accelerate, and this option sets varia
 _PLUGIN = "set launcher: torchrun, and in env ACCELERATE_{}=true and the option's own variables"
 _GONE = "accelerate {} was the last version with it, and newer versions refuse it; the job file leaves it out"
 # Option that accelerate turns into a variable of each process -> that variable.
-BECOME = {
+_BECOME = {
     "--mixed-precision": "ACCELERATE_MIXED_PRECISION",
     "--dynamo-backend": "ACCELERATE_DYNAMO_BACKEND",
     "--dynamo-mode": "ACCELERATE_DYNAMO_MODE",
     "--gradient-accumulation-steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
 }
-_UPPER = ("--dynamo-backend",)  # accelerate writes these in capitals
-
-
-def _families() -> tuple[Option, ...]:
-    """Returns the options that switch on a whole plugin."""
-    names = {"--use-deepspeed": "USE_DEEPSPEED", "--use-fsdp": "USE_FSDP", "--use-megatron-lm": "USE_MEGATRON_LM"}
-    return tuple(Option(name, 0, refuse=_VARIABLES, hint=_PLUGIN.format(word)) for name, word in names.items())
-
-
+_IN_CAPITALS = "--dynamo-backend"  # accelerate writes its value so
+# Plugin -> the option that switches it on, and the options that set it up.
+_PLUGINS = {
+    "USE_DEEPSPEED": ("--use-deepspeed", "--deepspeed-* --offload-* --zero3-* --zero-stage"),
+    "USE_FSDP": ("--use-fsdp", "--fsdp-*"),
+    "USE_MEGATRON_LM": ("--use-megatron-lm", "--megatron-lm-*"),
+}
 TABLE = (
     *(Option(name, keep=True) for name in ("--num-processes", "--num-machines", "--num-cpu-threads-per-process")),
-    *(Option(name, keep=True) for name in ("--gpu-ids", "--max-restarts", *BECOME)),
+    *(Option(name, keep=True) for name in ("--gpu-ids", "--max-restarts", *_BECOME)),
     *(Option(name, 0, keep=True) for name in ("--cpu", "--module -m", "--no-python", "--debug")),
-    *_families(),
+    *(
+        Option(names, takes, refuse=_VARIABLES, hint=_PLUGIN.format(plugin))
+        for plugin, both in _PLUGINS.items()
+        for takes, names in enumerate(both)
+    ),
     Option("--multi-gpu --same-network --quiet -q", takes=0),
-    Option("--machine-rank", note="each node gets its own"),
+    Option("--machine-rank", note=RANK),
     Option("--main-process-ip --main-process-port --rdzv-backend --rdzv-conf", note=GROUP),
     Option("--role", note=NAMES),
     Option("--monitor-interval", note=AGENT),
@@ -56,12 +58,8 @@ TABLE = (
     ),
     Option("--config-file", refuse="the content of that file is not in the line", hint="write its numbers as options"),
     Option("--tpu --tpu-cluster --tpu-use-sudo", takes=0, refuse="it starts cloud machines", hint="leave it out"),
-    Option("--fsdp-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_FSDP")),
-    Option("--megatron-lm-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_MEGATRON_LM")),
-    Option("--deepspeed-* --offload-* --zero3-*", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
     Option("--fp8-* --parallelism-config-* --dynamo-use-*", refuse=_VARIABLES, hint="set its variable in env"),
-    Option("--zero-stage", refuse=_VARIABLES, hint=_PLUGIN.format("USE_DEEPSPEED")),
-    Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
+    HELP,
 )
 _OWN_NOTE = "accelerate turns it into {}; the job sets that variable, and {} starts the program as accelerate does"
 
@@ -83,8 +81,8 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     draft.launcher = "accelerate"
     _group(draft, kept)
     _devices(draft, kept)
-    torchrun.restarts(draft, kept.last("--max-restarts"))
-    threads(draft, kept.last("--num-cpu-threads-per-process"))
+    put_number(draft, kept.last("--max-restarts"), *torchrun.RESTARTS, least=0)
+    put_number(draft, kept.last("--num-cpu-threads-per-process"), "cpu", "threadsPerProcess")
     torchrun.script(draft, kept)
     if draft.processes != 1:  # accelerate starts one process without torch's agent
         torchrun.agents_words(draft)
@@ -93,11 +91,8 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
 
 def _group(draft: Draft, kept: Kept) -> None:
     """Sets the nodes and the processes of each; accelerate counts the processes of all nodes."""
-    machines, total = kept.last("--num-machines"), kept.last("--num-processes")
-    nodes = draft.number(machines.value, machines.option.text) if machines else None
-    if machines and nodes:
-        draft.nodes = nodes
-        draft.put(("spec", "nodes"), nodes, machines.value)
+    put_number(draft, kept.last("--num-machines"), "nodes")
+    total = kept.last("--num-processes")
     number = draft.number(total.value, total.option.text) if total else None
     if total and number:
         draft.processes, draft.processes_word = max(number // draft.nodes, 1), total.value
@@ -125,22 +120,14 @@ def _one_process(draft: Draft, cpu: Given) -> None:
     draft.processes, draft.processes_word = 1, cpu.option
 
 
-def threads(draft: Draft, given: Given | None) -> None:
-    """Sets the threads of one process."""
-    number = draft.number(given.value, given.option.text) if given else None
-    if given and number:
-        draft.put(("spec", "cpu", "threadsPerProcess"), number, given.value)
-
-
 def _variables(draft: Draft, kept: Kept) -> None:
     """Sets the variables that accelerate gives the program."""
-    found = {BECOME[name]: given for name in BECOME if (given := kept.last(name))}
+    found = {option: given for option in _BECOME if (given := kept.last(option))}
     debug = kept.last("--debug")
     if debug:
         draft.env["ACCELERATE_DEBUG_MODE"] = debug.option.part("true")
-    for name, given in found.items():
-        upper = name in [BECOME[each] for each in _UPPER]
-        draft.env[name] = given.value.part(given.value.text.upper()) if upper else given.value
-        started = "torchrun" if (draft.processes or 2) > 1 or draft.nodes > 1 else "python"
-        draft.launcher = started
-        draft.note(given.option, f"{given.option.text}: {_OWN_NOTE.format(name, started)}")
+    for option, given in found.items():
+        name, text = _BECOME[option], given.value.text
+        draft.env[name] = given.value.part(text.upper() if option == _IN_CAPITALS else text)
+        draft.launcher = "torchrun" if (draft.processes or 2) > 1 or draft.nodes > 1 else "python"
+        draft.note(given.option, f"{given.option.text}: {_OWN_NOTE.format(name, draft.launcher)}")

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.options import Given, Kept, Option, read
-from k8sel.adopt.line.torchrun import BIND, BINDS, GROUP, LOGS, script
+from k8sel.adopt.line.options import Given, Kept, Option, put_number, read
+from k8sel.adopt.line.torchrun import BIND, BINDS, GROUP, HELP, LOGS, RANK, script
 from k8sel.adopt.line.words import Word
 from k8sel.wording import bare, quote
 
 _SSH = "the nodes of this job do not use ssh"
+_FIXED = "a job has a fixed number of nodes"
 _SORTS = "deepspeed sorts the numbers"
 TABLE = (
     *(Option(name, keep=True) for name in ("--num-gpus --num-accelerators", "--num-nodes")),
     *(Option(name, keep=True) for name in ("--include -i", "--exclude -e", "--hostfile -H")),
     *(Option(name, 0, keep=True) for name in ("--module", "--no-python", "--no-local-rank")),
     Option("--master-addr --master-port", note=GROUP),
-    Option("--node-rank", note="each node gets its own"),
+    Option("--node-rank", note=RANK),
     Option("--launcher", note=_SSH, hint="set launcher: mpirun to start the processes by MPI"),
     Option("--launcher-args --ssh-port", note=_SSH),
     Option("--no-ssh --no-ssh-check --force-multi", takes=0),
@@ -30,10 +31,10 @@ TABLE = (
     Option("--bind-cores-to-rank", takes=0, note=BINDS, hint=BIND),
     Option("--bind-core-list", note=BINDS, hint=BIND),
     Option("--comment --account", note="only Slurm reads it"),
-    Option("--elastic-training", takes=0, refuse="a job has a fixed number of nodes", hint="leave it out"),
-    Option("--min-elastic-nodes --max-elastic-nodes", refuse="a job has a fixed number of nodes", hint="leave it out"),
+    Option("--elastic-training", takes=0, refuse=_FIXED, hint="leave it out"),
+    Option("--min-elastic-nodes --max-elastic-nodes", refuse=_FIXED, hint="leave it out"),
     Option("--autotuning", refuse="it starts many jobs, one after the other", hint="leave it out"),
-    Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
+    HELP,
 )
 
 
@@ -51,10 +52,7 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
 
 def _nodes(draft: Draft, kept: Kept) -> None:
     nodes, hostfile = kept.last("--num-nodes"), kept.last("--hostfile")
-    number = draft.number(nodes.value, nodes.option.text) if nodes else None
-    if nodes and number:
-        draft.nodes = number
-        draft.put(("spec", "nodes"), number, nodes.value)
+    put_number(draft, nodes, "nodes")
     if hostfile and not nodes and not kept.last("--include"):
         message = f"the number of nodes in {bare(hostfile.value.text)} is not in the line"
         draft.refuse(hostfile.value, message, "add --num_nodes N")
@@ -89,5 +87,4 @@ def _include(draft: Draft, include: Given) -> None:
     else:
         draft.replaces_masks, draft.selection = include.option.text, include.value.part(lists.pop())
         if len(slots) > 1:
-            draft.nodes = len(slots)
             draft.put(("spec", "nodes"), len(slots), include.value)

@@ -13,7 +13,7 @@ from k8sel.adopt.line import masks
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.options import Given, Kept, Option, Style, read
 from k8sel.adopt.line.words import Word
-from k8sel.errors import Kind
+from k8sel.errors import FieldPath, Kind
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.wording import bare, quote
 
@@ -52,6 +52,14 @@ TABLE = (
     Option("--platform", note="nodeSelector chooses nodes", hint="nodeSelector: {kubernetes.io/arch: amd64}"),
     Option("--help", takes=0, refuse="this only prints the options", hint="leave it out"),
 )
+_COPIED: dict[str, FieldPath] = {
+    "--workdir": ("spec", "workingDir"),
+    "--shm-size": ("spec", "sharedMemory"),
+    "--cpus": ("spec", "resources", "cpu"),
+    "--memory": ("spec", "resources", "memory"),
+    "--name": ("metadata", "name"),
+}
+_SIZES = ("--shm-size", "--memory")
 _SIZE = re.compile(r"([0-9]+)([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": "", "b": "", "k": "Ki", "m": "Mi", "g": "Gi"}
 _PULL = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
@@ -173,21 +181,13 @@ def _brings(path: str, pattern: str) -> bool:
 
 def _fields(draft: Draft, kept: Kept) -> None:
     """Reads the options that have a field in the job file."""
-    for name, path in {"--workdir": "workingDir", "--shm-size": "sharedMemory"}.items():
+    for name, path in _COPIED.items():
         given = kept.last(name)
         if given and draft.known(given.value):
-            text = given.value.text if name == "--workdir" else _size(draft, given)
-            draft.put(("spec", path), text, given.value)
-    _resources(draft, kept)
+            draft.put(path, _size(draft, given) if name in _SIZES else given.value.text, given.value)
     _security(draft, kept)
     _volumes(draft, kept)
-    _named(draft, kept)
-
-
-def _named(draft: Draft, kept: Kept) -> None:
-    name, pull = kept.last("--name"), kept.last("--pull")
-    if name and draft.known(name.value):
-        draft.put(("metadata", "name"), name.value.text, name.value)
+    pull = kept.last("--pull")
     if pull and pull.value.text in _PULL:
         draft.put(("spec", "imagePullPolicy"), _PULL[pull.value.text], pull.value)
 
@@ -199,14 +199,6 @@ def _size(draft: Draft, given: Given) -> str:
         draft.refuse(given.value, f"{quote(given.value.text)} is not a size", "write a size, for example 16g")
         return "1Gi"
     return match[1] + _UNITS[match[2].lower()]
-
-
-def _resources(draft: Draft, kept: Kept) -> None:
-    cpus, memory = kept.last("--cpus"), kept.last("--memory")
-    if cpus and draft.known(cpus.value):
-        draft.put(("spec", "resources", "cpu"), cpus.value.text, cpus.value)
-    if memory and draft.known(memory.value):
-        draft.put(("spec", "resources", "memory"), _size(draft, memory), memory.value)
 
 
 def _security(draft: Draft, kept: Kept) -> None:
@@ -240,7 +232,10 @@ def _volumes(draft: Draft, kept: Kept) -> None:
     """Reads the host's folders; a named volume of docker does not exist on a cluster."""
     volumes: list[dict[str, object]] = []
     mounts: list[dict[str, object]] = []
-    for given, source, target, read_only in _mounts(draft, kept):
+    for given, source, target, read_only in _mounts(kept):
+        if not target or given.value.unknown:
+            _unnamed(draft, given)
+            continue
         if not source.startswith("/"):
             message = f"{bare(given.value.text)} is not carried over: only a folder of the host can be mounted"
             draft.warn(given.value, message, "use a persistentVolumeClaim in volumes, and volumeMounts")
@@ -259,24 +254,18 @@ def _volumes(draft: Draft, kept: Kept) -> None:
         )
 
 
-def _mounts(draft: Draft, kept: Kept) -> list[tuple[Given, str, str, bool]]:
+def _mounts(kept: Kept) -> list[tuple[Given, str, str, bool]]:
     """Reads -v SOURCE:TARGET:ro and --mount type=bind,source=...,target=...,readonly."""
     found = []
     for given in kept.all("--volume"):
         source, _, rest = given.value.text.partition(":")
         target, _, options = rest.partition(":")
-        if target and not given.value.unknown:
-            found.append((given, source, target, "ro" in options.split(",")))
-        else:
-            _unnamed(draft, given)
+        found.append((given, source, target, "ro" in options.split(",")))
     for given in kept.all("--mount"):
         parts = dict(part.partition("=")[::2] for part in given.value.text.split(","))
         source = next((parts[name] for name in ("source", "src") if name in parts), "")
         target = next((parts[name] for name in ("target", "dst", "destination") if name in parts), "")
-        if source and target and not given.value.unknown:
-            found.append((given, source, target, "readonly" in parts or "ro" in parts))
-        else:
-            _unnamed(draft, given)
+        found.append((given, source, target if source else "", "readonly" in parts or "ro" in parts))
     return found
 
 

@@ -30,7 +30,6 @@ class Draft:
     notes: list[Problem] = field(default_factory=list)
     launcher: str = "python"
     command: list[Word] = field(default_factory=list)
-    nodes: int = 1
     processes: int | None = None  # of one node; None: one for each device
     processes_word: Word | None = None
     without_number: str = ""  # what the launcher does without a number of processes
@@ -50,6 +49,11 @@ class Draft:
     def implementation(self) -> str:
         """The name of the MPI; from a manifest, it may be any text."""
         return str(self.fields.get(("spec", "mpi", "implementation"), ""))
+
+    @property
+    def nodes(self) -> int:
+        """The number of the job's nodes."""
+        return int(self.fields.get(("spec", "nodes"), 1))
 
     def put(self, path: FieldPath, value: object, word: Word) -> None:
         """Sets the field ``path`` to ``value``, which comes from ``word``."""

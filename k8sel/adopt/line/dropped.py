@@ -24,28 +24,18 @@ class Dropped(Struct, frozen=True):
     hint: str
 
 
-_BINDINGS = "and needs oneccl_bindings_for_pytorch, which ended with torch 2.8"
+_CCL = "{} was the last to take ccl, and needs oneccl_bindings_for_pytorch, which ended with torch 2.8"
+_TOOK_CCL = {
+    **dict.fromkeys(("--xpu_backend", "--ddp_backend"), "transformers 5.0"),
+    "--backend": "accelerate 1.12",
+}
 TABLE = (
     Dropped("--no_cuda", None, "transformers 4.57 was the last to have it", "use --use_cpu, from 4.32 on"),
     Dropped(
         "--use_ipex", None, "transformers 4.56 was the last to have it, and IPEX ended with torch 2.8", "leave it out"
     ),
     Dropped("--xpu_backend", None, "transformers 4.31 was the last to have it", "use --ddp_backend, from 4.29 on"),
-    Dropped(
-        "--xpu_backend",
-        "ccl",
-        f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
-        "use gloo for CPUs, xccl for XPUs",
-    ),
-    Dropped(
-        "--ddp_backend",
-        "ccl",
-        f"transformers 5.0 was the last to take ccl, {_BINDINGS}",
-        "use gloo for CPUs, xccl for XPUs",
-    ),
-    Dropped(
-        "--backend", "ccl", f"accelerate 1.12 was the last to take ccl, {_BINDINGS}", "use gloo for CPUs, xccl for XPUs"
-    ),
+    *(Dropped(name, "ccl", _CCL.format(last), "use gloo for CPUs, xccl for XPUs") for name, last in _TOOK_CCL.items()),
     Dropped("--ddp_backend", "xccl", "transformers 5.1 is the first to take xccl", "use a newer image"),
 )
 _ON_CPUS = ("--no_cuda", "--use_cpu")

@@ -172,7 +172,6 @@ def _per_node(draft: Draft, kept: Kept) -> Word | None:
 
 def _set(draft: Draft, nodes: int, per_node: tuple[Word, int]) -> None:
     draft.processes_word, draft.processes = per_node
-    draft.nodes = nodes
     if nodes > 1:
         draft.put(("spec", "nodes"), nodes, per_node[0])
 

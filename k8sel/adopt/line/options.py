@@ -62,6 +62,14 @@ class Kept(Struct, frozen=True):
         return self.options.get(name, ())
 
 
+def put_number(draft: Draft, given: Given | None, *path: str, least: int = 1) -> int | None:
+    """Sets the field at ``path`` of spec to an option's number, and returns it; None where there is none."""
+    number = draft.number(given.value, given.option.text, least=least) if given else None
+    if given and number:
+        draft.put(("spec", *path), number, given.value)
+    return number
+
+
 def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: Style = _ARGPARSE) -> Kept:
     """Reads the options at the beginning of ``words``, and applies ``table`` to each."""
     index = {_normal(name): option for option in table for name in option.names.split()}

@@ -87,19 +87,15 @@ def _is_understood(raw: Raw, draft: Draft) -> bool:
     first = raw.tokens[0] if raw.tokens else None
     word = "".join(piece.text for piece in first.pieces) if first else ""
     if bracket:
-        draft.refuse(
-            _word(bracket), "brackets are shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
-        )
+        place, what = bracket, "brackets are"
     elif first and word in _KEYWORDS:
-        draft.refuse(
-            _word(first), f"{bare(word)} is shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
-        )
+        place, what = first, f"{bare(word)} is"
     elif raw.end and raw.after in ("||", ";;"):
-        draft.refuse(
-            _word(raw.end), f"{raw.after} is shell syntax that k8sel does not read", _PROGRAMS_TEXT, Kind.NOT_SUPPORTED
-        )
+        place, what = raw.end, f"{raw.after} is"
     else:
         return True
+    message = f"{what} shell syntax that k8sel does not read"
+    draft.refuse(_word(place), message, _PROGRAMS_TEXT, Kind.NOT_SUPPORTED)
     return False
 
 

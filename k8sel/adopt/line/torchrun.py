@@ -13,7 +13,7 @@ from string import Template
 from msgspec.structs import replace
 
 from k8sel.adopt.line.draft import Draft
-from k8sel.adopt.line.options import Given, Kept, Option, read
+from k8sel.adopt.line.options import Given, Kept, Option, put_number, read
 from k8sel.adopt.line.words import Word
 from k8sel.wording import quote
 
@@ -21,12 +21,14 @@ GROUP = "k8sel or the operator sets the rendezvous of the nodes"
 LOGS = "each process's output is in the container's log"
 NAMES = "it only names the processes in the agent's messages"
 AGENT = "the agent uses its default"
+RANK = "each node gets its own"
+HELP = Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out")
 BINDS, BIND = "only mpirun binds processes", "use launcher: mpirun with mpi.binding"
 TABLE = (
     *(Option(name, keep=True) for name in ("--nproc-per-node", "--nnodes", "--max-restarts")),
     *(Option(name, 0, keep=True) for name in ("--module -m", "--no-python")),
     Option("--standalone --use-env", takes=0),
-    Option("--node-rank", note="each node gets its own"),
+    Option("--node-rank", note=RANK),
     Option("--master-addr --master-port --local-addr", note=GROUP),
     Option("--rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf", note=GROUP),
     Option("--role", note=NAMES),
@@ -42,8 +44,9 @@ TABLE = (
         refuse="a job file starts a script, a module or a program",
         hint="write the script's name",
     ),
-    Option("--help -h", takes=0, refuse="this only prints the options", hint="leave it out"),
+    HELP,
 )
+RESTARTS = ("policy", "maxRestarts")  # how often torch's agent restarts the processes
 _LOCAL_RANK = re.compile(r"\$local_rank(?![A-Za-z0-9_])|\$\{local_rank\}")
 _COUNTED = ("auto", "gpu", "cpu", "xpu", "hpu", "npu", "mlu")  # torch counts them at run time
 
@@ -54,7 +57,7 @@ def apply(draft: Draft, words: Sequence[Word]) -> None:
     draft.launcher = "torchrun"
     _nodes(draft, _given(draft, kept, "--nnodes"))
     _processes(draft, _given(draft, kept, "--nproc-per-node"))
-    restarts(draft, _given(draft, kept, "--max-restarts"))
+    put_number(draft, _given(draft, kept, "--max-restarts"), *RESTARTS, least=0)
     _variables(draft)
     script(draft, kept)
     agents_words(draft)
@@ -90,13 +93,6 @@ def agents_words(draft: Draft) -> None:
     draft.command = [*program, *(replace(word, text=Template(word.text).safe_substitute()) for word in words)]
 
 
-def restarts(draft: Draft, given: Given | None) -> None:
-    """Sets policy.maxRestarts: how often torch's agent restarts the processes."""
-    number = draft.number(given.value, given.option.text, least=0) if given else None
-    if given and number:
-        draft.put(("spec", "policy", "maxRestarts"), number, given.value)
-
-
 def _given(draft: Draft, kept: Kept, name: str) -> Given | None:
     """Returns the option, or the variable that replaces it."""
     variable = "PET_" + name.lstrip("-").upper().replace("-", "_")
@@ -112,10 +108,7 @@ def _nodes(draft: Draft, given: Given | None) -> None:
         hint = f"write --nnodes {most or least}"
         draft.refuse(given.value, f"{quote(given.value.text)} nodes: a job has a fixed number of nodes", hint)
         return
-    nodes = draft.number(given.value.part(least), given.option.text)
-    if nodes:
-        draft.nodes = nodes
-        draft.put(("spec", "nodes"), nodes, given.value)
+    put_number(draft, Given(given.option, (given.value.part(least),)), "nodes")
 
 
 def _processes(draft: Draft, given: Given | None) -> None:

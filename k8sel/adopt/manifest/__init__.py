@@ -17,8 +17,6 @@ from k8sel.errors import Problem
 from k8sel.facts.names import LABEL_JOB
 from k8sel.jobfile.yamlio import parse
 
-__all__ = ["convert"]
-
 _ROLES = {
     "PyTorchJob": ("Master", "Worker"),
     "MPIJob": ("Worker",),

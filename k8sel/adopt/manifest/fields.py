@@ -8,7 +8,7 @@ from typing import Any
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.masks import NOTHING
 from k8sel.adopt.manifest.places import Places
-from k8sel.adopt.manifest.reader import REPLICAS, Container, Manifest, Pods, dig, listing, mapping, number, row_of
+from k8sel.adopt.manifest.reader import REPLICAS, Container, Manifest, Pods, dig, listing, mapping, number, resources
 from k8sel.errors import FieldPath
 from k8sel.facts.accelerators import ROWS, without_devices
 from k8sel.facts.fields import FIELDS, Field
@@ -49,8 +49,7 @@ def variables(draft: Draft, container: Container, places: Places) -> None:
 def take(draft: Draft, manifest: Manifest, pods: Pods, container: Container, places: Places) -> None:
     """Takes everything but the command and its variables."""
     if manifest.kind in REPLICAS:
-        draft.nodes = manifest.nodes or 1
-        draft.put(("spec", "nodes"), draft.nodes, places.word("", manifest.at("spec")))
+        draft.put(("spec", "nodes"), manifest.nodes or 1, places.word("", manifest.at("spec")))
         _alike(draft, manifest, pods, places)
     _object(draft, manifest, places)
     _labels(draft, manifest, places)
@@ -148,15 +147,13 @@ def _devices(draft: Draft, container: Container, places: Places) -> None:
 
 def _resources(draft: Draft, container: Container, places: Places) -> None:
     """Takes CPUs, memory and other resources. Refuses a part of a device."""
-    resources = mapping(container.data.get("resources"))
-    for field in ("requests", "limits"):
-        for name, amount in mapping(resources.get(field)).items():
-            word = places.word(str(amount), (*container.path, "resources", field, name))
-            if not row_of(str(name)):
-                draft.put(("spec", "resources", str(name)), amount, word)
-            elif number(amount) is None:
-                message = f"{name}: {bare(str(amount))} is not a number of devices"
-                draft.refuse(word, message, "write a whole number")
+    for row, name, amount, path in resources(container.data, container.path):
+        word = places.word(str(amount), path)
+        if not row:
+            draft.put(("spec", "resources", name), amount, word)
+        elif number(amount) is None:
+            message = f"{name}: {bare(str(amount))} is not a number of devices"
+            draft.refuse(word, message, "write a whole number")
 
 
 def _without_request(draft: Draft, container: Container, places: Places) -> None:

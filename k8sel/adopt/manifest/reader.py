@@ -167,25 +167,26 @@ def _manifest(document: Document, data: object, root: FieldPath) -> Iterator[Man
 
 
 def _pods(data: object, kind: str, root: FieldPath) -> Iterator[Pods]:
-    if kind in REPLICAS:
-        for role, replica in mapping(dig(data, *REPLICAS[kind])).items():
-            path = (*root, *REPLICAS[kind], role)
-            replicas = number(dig(replica, "replicas"))
-            yield _role(role, 1 if replicas is None else replicas, path, (*path, "template", "spec"), replica)
+    if kind in TEMPLATES:
+        replicas = dig(data, "spec", "parallelism") if kind == "Job" else 1
+        yield _role(kind, replicas, (*root, "spec"), (*root, *TEMPLATES[kind]), dig(data, *TEMPLATES[kind]))
         return
-    path = (*root, *TEMPLATES[kind])
-    replicas = number(dig(data, "spec", "parallelism")) if kind == "Job" else 1
-    yield _pod(kind, 1 if replicas is None else replicas, (*root, "spec"), path, dig(data, *TEMPLATES[kind]))
+    for role, replica in mapping(dig(data, *REPLICAS[kind])).items():
+        path = (*root, *REPLICAS[kind], role)
+        spec = dig(replica, "template", "spec")
+        yield _role(role, dig(replica, "replicas"), path, (*path, "template", "spec"), spec)
 
 
-def _role(role: str, replicas: int, path: FieldPath, spec_path: FieldPath, replica: object) -> Pods:
-    return _pod(role, replicas, path, spec_path, dig(replica, "template", "spec"))
-
-
-def _pod(role: str, replicas: int, path: FieldPath, spec_path: FieldPath, spec: object) -> Pods:
-    listed = enumerate(listing(dig(spec, "containers")))
-    containers = tuple(_container(each, (*spec_path, "containers", index)) for index, each in listed)
-    return Pods(role=role, replicas=replicas, path=path, spec_path=spec_path, spec=mapping(spec), containers=containers)
+def _role(role: str, replicas: object, path: FieldPath, spec_path: FieldPath, spec: object) -> Pods:
+    listed, count = enumerate(listing(dig(spec, "containers"))), number(replicas)
+    return Pods(
+        role=role,
+        replicas=1 if count is None else count,
+        path=path,
+        spec_path=spec_path,
+        spec=mapping(spec),
+        containers=tuple(_container(each, (*spec_path, "containers", index)) for index, each in listed),
+    )
 
 
 def _container(data: object, path: FieldPath) -> Container:
@@ -217,17 +218,18 @@ def _words(data: object, path: FieldPath) -> Iterable[tuple[str, FieldPath]]:
 
 
 def _requested(data: object, path: FieldPath) -> Iterator[Requested]:
-    resources = mapping(dig(data, "resources"))
-    both = {
-        resource: (field, amount)
-        for field in ("requests", "limits")
-        for resource, amount in mapping(resources.get(field)).items()
-    }
-    for resource, (field, amount) in both.items():
-        row = row_of(str(resource))
-        if row and number(amount):
-            place = (*path, "resources", field, resource)
-            yield Requested(row=row, resource=str(resource), count=number(amount) or 0, path=place)
+    both = {name: (row, amount, place) for row, name, amount, place in resources(data, path)}  # limits come last
+    for name, (row, amount, place) in both.items():
+        count = number(amount)
+        if row and count:
+            yield Requested(row=row, resource=name, count=count, path=place)
+
+
+def resources(data: object, path: FieldPath) -> Iterator[tuple[Row | None, str, object, FieldPath]]:
+    """Yields the requests and limits of the container at ``path``: the row of a device, name, amount and path."""
+    for field in ("requests", "limits"):
+        for name, amount in mapping(dig(data, "resources", field)).items():
+            yield row_of(str(name)), str(name), amount, (*path, "resources", field, name)
 
 
 def row_of(resource: str) -> Row | None:
