@@ -12,7 +12,7 @@ from k8sel.bundle import files as brought
 from k8sel.emit import podspec
 from k8sel.entrypoint import masks, protocol
 from k8sel.facts import accelerators, backends, fields, launchers, names
-from k8sel.facts.kinds import JOB_KINDS
+from k8sel.facts.kinds import JOB_KINDS, JobKind
 from k8sel.facts.platforms import KUBERNETES
 from k8sel.jobfile import defaults, quantity
 from k8sel.jobfile.rules import conflicts
@@ -117,16 +117,7 @@ def _facts() -> Table:
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "jobs": {
-            name: {
-                "apiVersion": kind.api_version,
-                "operator": kind.operator,
-                "resource": f"{kind.plural}.{kind.group}",
-                "first": kind.first,
-                "firstComputes": kind.first_computes,
-            }
-            for name, kind in JOB_KINDS.items()
-        },
+        "jobs": {name: _job_kind(kind) for name, kind in JOB_KINDS.items()},
         "labels": {
             "job": names.LABEL_JOB,
             "managedBy": names.LABEL_MANAGED_BY,
@@ -155,6 +146,16 @@ def _facts() -> Table:
         "copied": {place: fields.copied(place) for place in ("pod", "container")},
         "mpi": _mpi(),
         "refusals": _refusals(),
+    }
+
+
+def _job_kind(kind: JobKind) -> Table:
+    return {
+        "apiVersion": kind.api_version,
+        "operator": kind.operator,
+        "resource": f"{kind.plural}.{kind.group}",
+        "first": kind.first,
+        "firstComputes": kind.first_computes,
     }
 
 
