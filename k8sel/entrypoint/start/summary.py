@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.lean import TYPE_CHECKING
-from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.machine import Machine, read
 from k8sel.entrypoint.masks import Process
+from k8sel.entrypoint.protocol import CHECK, PLAIN, VARIABLE
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -36,6 +38,7 @@ def write(
             "driver": case.found.driver,
             "runtime": case.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
+            **_made_by(case, environ),
             "libraries": versions,
             "check": case.expectation.check,
             "notChecked": list(unchecked),
@@ -48,6 +51,30 @@ def write(
             "ranks": [_receipt_of(process, case) for process in each],
         }
     )
+
+
+def _made_by(case: Case, environ: dict[str, str]) -> dict[str, Any]:
+    """Returns the parts of the image that this receipt rests on: an image may replace each of them.
+
+    The receipt's ``check`` shows what K8SEL_CHECK does.
+    """
+    given = [name for name in environ if name.startswith("K8SEL_") and name not in (VARIABLE, CHECK, *PLAIN)]
+    preloaded = f"{os.environ.get('LD_PRELOAD', '')} {read(case.machine.root + '/etc/ld.so.preload')}"
+    return {
+        "pythonPath": _executable(),
+        "isolated": bool(sys.flags.isolated),
+        "library": dict(case.found.library),
+        "preloaded": preloaded.replace(":", " ").split(),
+        "variables": {name: environ[name] for name in given if environ[name]},
+    }
+
+
+def _executable() -> str:
+    """Returns the file of this Python: the kernel knows it where PATH has a link or a script of that name."""
+    try:
+        return os.readlink("/proc/self/exe")
+    except OSError:
+        return sys.executable or ""
 
 
 def _threads(environ: dict[str, str], case: Case) -> str:
