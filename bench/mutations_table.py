@@ -284,7 +284,7 @@ REST = (
     Mutation("receipts-starts-off-by-one", "{number + 1} times", "{number} times", RECEIPTS),
     Mutation("receipts-two-jobs-pass", "if len(jobs) > 1", "if len(jobs) > 2", RECEIPTS),
     Mutation("compare-loses-processes", '"processes": (len(a.processes), len(b.processes)),', "", RECEIPTS),
-    Mutation("compare-hides-a-lost-mask", '_OPEN = ("mask", "libraries")', '_OPEN = ("libraries",)', RECEIPTS),
+    Mutation("compare-hides-a-lost-mask", '_OPEN = ("mask", "libraries", ', '_OPEN = ("libraries", ', RECEIPTS),
     Mutation("diff-exit-statuses-swapped", "DIFFERENT, ERROR = 1, 2", "DIFFERENT, ERROR = 2, 1", RECEIPT),
     Mutation("audit-exit-status", "sys.exit(1 if findings else 0)", "sys.exit(0)", CLI),
     Mutation("bad-file-exit-status", "exit_status = 2", "exit_status = 1", CLI),

@@ -19,7 +19,8 @@ from entrypoint.machines import Box, End, devices, script, uuid
 from entrypoint.packages import environment, lay_out, torch
 from k8sel import api
 from k8sel.bundle import files, zipapp
-from k8sel.receipts.collect import Line, collect
+from k8sel.receipts.collect import collect
+from k8sel.receipts.lines import Line
 
 PAGE = Path(__file__).parents[2] / "docs" / "entrypoint.md"
 HEAD = "| way | result | shows in |\n|---|---|---|\n"
