@@ -149,7 +149,8 @@ def library(image: Image) -> None:
 
 def preload(image: Image) -> None:
     file = str((image.box.root / "lib" / "libnvidia-ml.so.1").resolve())
-    assert image.box.start(expect=RIGHT, env={"LD_PRELOAD": file}).receipt["preloaded"] == [file]
+    for name in ("LD_PRELOAD", "LD_AUDIT"):
+        assert image.box.start(expect=RIGHT, env={name: file}).receipt["preloaded"] == [file]
 
 
 def preload_file(image: Image) -> None:
@@ -252,7 +253,7 @@ WAYS: dict[str, Way] = {
     "`ENV K8SEL_TERMINATION_LOG`": termination_log,
     "another `K8SEL_` variable": another_variable,
     "a `libnvidia-ml.so.1` in LD_LIBRARY_PATH or a folder of the loader": library,
-    "`ENV LD_PRELOAD`": preload,
+    "`ENV LD_PRELOAD` or `LD_AUDIT`": preload,
     "`/etc/ld.so.preload`": preload_file,
     "another `python3` first on PATH": another_python,
     "PYTHONPATH, PYTHONHOME, `sitecustomize`": python_variables,

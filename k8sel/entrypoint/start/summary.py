@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from k8sel.entrypoint.checks import Case
 
+_PRELOADS = ("LD_PRELOAD", "LD_AUDIT")  # libraries that the loader takes into this process first: ld.so(8)
+
 
 def write(
     case: Case, unchecked: Sequence[str], each: list[Process], environ: dict[str, str], versions: dict[str, str]
@@ -59,12 +61,12 @@ def _made_by(case: Case, environ: dict[str, str]) -> dict[str, Any]:
     The receipt's ``check`` shows what K8SEL_CHECK does.
     """
     given = [name for name in environ if name.startswith("K8SEL_") and name not in (VARIABLE, CHECK, *PLAIN)]
-    preloaded = f"{os.environ.get('LD_PRELOAD', '')} {read(case.machine.root + '/etc/ld.so.preload')}"
+    preloaded = [*(os.environ.get(name, "") for name in _PRELOADS), read(case.machine.root + "/etc/ld.so.preload")]
     return {
         "pythonPath": _executable(),
         "isolated": bool(sys.flags.isolated),
         "library": dict(case.found.library),
-        "preloaded": preloaded.replace(":", " ").split(),
+        "preloaded": " ".join(preloaded).replace(":", " ").split(),
         "variables": {name: environ[name] for name in given if environ[name]},
     }
 
