@@ -94,7 +94,7 @@ class Runs:
             clash = [name for rank in start.fields["ranks"] for name in self._clashes(start, rank, everyone)]
             if clash:
                 names = shortened(list(dict.fromkeys(clash)))
-                self._add(f"receipts of {_place(start.fields)} differ in {names}: that of the node is shown")
+                self._add(f"receipts of {_place(start.fields)} differ in {names}: the first is shown")
             else:
                 result.append(start.fields)
         return result
@@ -104,6 +104,12 @@ class Runs:
         first = everyone.setdefault((start.fields["node"], start.fields.get("job"), rank["localRank"]), start)
         if first is start or first.line.run != start.line.run:
             return
+        modes, by_hand = (first.fields.get("mode"), start.fields.get("mode")), not start.fields.get("job")
+        # A node starts before its ranks. By hand, its start does not know the command of its ranks.
+        if modes == ("rank", "node") or (
+            modes[1] == "rank" and first.fields.get("ownReceipts") is False and not by_hand
+        ):
+            yield "mode"
         yield from (name for name in _OF_BOTH if first.fields.get(name) != start.fields.get(name))
         (own, *_) = (each for each in first.fields["ranks"] if each["localRank"] == rank["localRank"])
         yield from (name for name in ("positions", "devices") if own.get(name) != rank.get(name))

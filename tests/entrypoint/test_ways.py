@@ -279,3 +279,19 @@ def test_each_row_of_the_table_has_a_test() -> None:
 @pytest.mark.parametrize("way", rows())
 def test_a_way_around_the_check(way: str, image: Image) -> None:
     WAYS[way](image)
+
+
+@pytest.mark.parametrize("isolation", ["node", "process"])
+def test_receipts_of_a_node_and_its_ranks_agree(isolation: str, nvml_box: Box) -> None:
+    """As under torchrun, whose processes start in the environment of the node; one of them starts twice."""
+    expect = devices(2, 0, launcher="torchrun", processesPerNode=2, isolation=isolation, job="first", rankCommand=1)
+    node = nvml_box.start(expect=expect)
+    printed = [node.err]
+    for local in ("0", "1", "1"):
+        torchrun = {"LOCAL_RANK": local, "LOCAL_WORLD_SIZE": "2", "RANK": local, "WORLD_SIZE": "2"}
+        env = {**node.env, **torchrun, "TORCHELASTIC_RUN_ID": "none"}
+        printed.append(nvml_box.start("rank", "--", "env", expect=expect, env=env).err)
+    found = collect(Line(text=line) for line in "".join(printed).split("\n"))
+    assert found is not None
+    assert ([each.rank for each in found.processes], found.contradictions) == ([0, 1], ())
+    assert found.notes() == ["node box was started 2 times: the last one is shown"]

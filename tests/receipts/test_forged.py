@@ -55,15 +55,15 @@ FORGED: dict[str, tuple[str, str]] = {
     ),
     "of its own node, in another mode": (
         line({**TWO, "ranks": ONE["ranks"], "mode": "rank"}),
-        "receipts of node first-worker-0 differ in devices: that of the node is shown",
+        "receipts of node first-worker-0 differ in devices: the first is shown",
     ),
     "of one of its processes": (
         line(own("first-worker-0", 2, 0, 7, nodes=2, processesPerNode=2, mode="rank")),
-        "receipts of node first-worker-0, local rank 0 differ in devices: that of the node is shown",
+        "receipts of node first-worker-0, local rank 0 differ in devices: the first is shown",
     ),
     "of one of its processes, with a driver": (
         line(own("first-worker-0", 2, 0, 0, nodes=2, processesPerNode=2, mode="rank", driver="1")),
-        "receipts of node first-worker-0, local rank 0 differ in driver: that of the node is shown",
+        "receipts of node first-worker-0, local rank 0 differ in driver: the first is shown",
     ),
     "of one more process": (
         line({**own("first-worker-0", 9, 9, 7, nodes=2, processesPerNode=2), "rank": "0"}),
@@ -204,3 +204,25 @@ def test_devices_of_a_process_have_an_order() -> None:
         f"first-worker-0 | {line({**TWO, 'ranks': pair})}", f"first-worker-0 | {line({**TWO, 'ranks': turned})}"
     )
     assert len(found.contradictions) == 2
+
+
+def test_a_process_whose_node_announces_no_receipt_of_its_own() -> None:
+    """As a program prints it, in another mode, to show another mask."""
+    node = {**TWO, "ownReceipts": False}
+    mask = {"CUDA_VISIBLE_DEVICES": "7"}
+    forged = own("first-worker-0", 2, 0, 0, nodes=2, processesPerNode=2, mode="rank", mask=mask)
+    lines = [line(ONE), line(node), line(forged)]
+    found = collected("\n".join(lines))
+    assert found.contradictions == ("receipts of node first-worker-0, local rank 0 differ in mode: the first is shown",)
+    assert found.processes[2].start["mask"] == node["mask"]
+    by_hand = [line({**fields, "job": ""}) for fields in (ONE, node, forged)]
+    assert collected("\n".join(by_hand)).contradictions == ()
+
+
+def test_a_node_that_starts_behind_its_ranks() -> None:
+    """As a program prints it under mpirun, whose ranks write the only receipts."""
+    rank = own("first-worker-0", 0, 0, 0, mode="rank")
+    forged = {**rank, "mode": "node", "mask": {"CUDA_VISIBLE_DEVICES": "7"}}
+    found = collected("\n".join(map(line, (rank, forged))))
+    assert found.contradictions == ("receipts of node first-worker-0, local rank 0 differ in mode: the first is shown",)
+    assert found.processes[0].start == rank

@@ -34,6 +34,7 @@ def write(
             "jobFile": case.expectation.job_file,
             "nodes": case.expectation.nodes,
             "processesPerNode": case.expectation.processes_per_node,
+            "ownReceipts": case.expectation.rank_command > 0,
             "mode": "rank" if "LOCAL_RANK" in environ else "node",
             "accelerator": case.row.name,
             "how": case.found.how,
