@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from k8sel import api
 from k8sel.errors import Kind, Problem, SpecError, format_path
-from k8sel.jobfile import yamlio
+from k8sel.jobfile import limits, yamlio
 from k8sel.jobfile.spec import API_VERSION
 from k8sel.jobfile.spec import KIND as JOB
 
@@ -23,7 +23,8 @@ Object = dict[str, Any]
 
 KIND = "ResourceList"
 GROUP = API_VERSION.partition("/")[0] + "/"
-JOB_FILES = 100  # a list may be this many times as large as a job file
+JOB_FILES = 20  # a list may be this many times as large as a job file
+MAX_BYTES = JOB_FILES * limits.MAX_BYTES
 SEVERITIES = {Kind.WARNING: "warning", Kind.NOTE: "info"}  # every other kind is an error
 PREFIXES = ("config.kubernetes.io/", "internal.config.kubernetes.io/", "config.k8s.io/", "kustomize.config.k8s.io/")
 LOCAL = "config.kubernetes.io/local-config"  # marks objects that are not for the cluster, such as a generator's config

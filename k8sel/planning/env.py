@@ -8,13 +8,23 @@ from typing import Any
 
 from msgspec import UNSET
 
+from k8sel.errors import SpecError
 from k8sel.jobfile.spec import EnvVar
+from k8sel.wording import bare, invalid
 
 Entry = Mapping[str, Any]
 _REFERENCE = r"\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)"
 _REFERRING = 2  # after constants and entries with a valueFrom
 _POD_FIELDS = frozenset(("fieldRef", "resourceFieldRef"))
 EXPANDED = r"\$\$|\$\(([^)]*)\)"
+# Linux starts no program with more: values that refer to values can double in each line.
+LONGEST = 131071  # characters in one word or variable: MAX_ARG_STRLEN, include/uapi/linux/binfmts.h
+MOST = 2_000_000  # characters in all: a quarter of the stack's usual limit, fs/exec.c
+SHORTEN = "shorten it, or let the program read it from a file"
+
+
+class TooLong(ValueError):
+    """Values that no program can get; the text is the message."""
 
 
 class Reference(str):
@@ -46,9 +56,24 @@ def entries(variables: Iterable[EnvVar]) -> tuple[Entry, ...]:
 def resolve(variables: Iterable[Entry]) -> dict[str, str]:
     """Returns the values that a container gets from entries with a value: expands ``$(NAME)``, and ``$$`` to ``$``."""
     values: dict[str, str] = {}
-    for entry in variables:
-        values[entry["name"]] = filled(entry["value"], values)
+    try:
+        for entry in variables:
+            values[entry["name"]] = filled_variable(entry["name"], entry["value"], values)
+    except TooLong as error:
+        raise SpecError([invalid(("spec", "env"), str(error), SHORTEN)]) from None
     return values
+
+
+def filled_variable(name: str, text: str, values: Mapping[str, str]) -> str:
+    """Returns the value of the variable ``name``. Raises TooLong before it makes one that no program can get."""
+    more = len(text) + sum(len(values.get(match[1], "")) for match in re.finditer(EXPANDED, text))
+    if more > LONGEST:
+        raise TooLong(
+            f"the variable {bare(name)} has more than {LONGEST} characters after its references are filled in"
+        )
+    if more + sum(map(len, values.values())) > MOST:
+        raise TooLong(f"together the variables up to {bare(name)} have more than {MOST} characters")
+    return filled(text, values)
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
