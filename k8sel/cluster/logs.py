@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ _SILENCE_SECONDS = 120  # then the reader opens the stream again: a dead connect
 _RETRY_SECONDS = 0.5
 _GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
 _AFTER_END_SECONDS = 5  # of silence, after which a pod that outlives its job (an MPI worker's sshd) is ignored
-_STAMPED = re.compile(rb"\d{4}-\d\d-\d\dT")
 _BACKLOG = 10_000  # lines: a slow terminal slows the readers, and memory stays small
 
 
@@ -207,25 +205,20 @@ class _Reader:
         query = {"follow": "true", "timestamps": "true", "container": main_container(self.pod, self.job.kind)}
         if self.stamp:
             query["sinceTime"] = self.stamp.decode()
-        skip, before, wanted = self.same, self.stamp, True
+        skip, before = self.same, self.stamp
         with lines(self.cluster, _path(self.pod), query=query, read_seconds=_SILENCE_SECONDS) as each:
             for line in each:
-                if not _STAMPED.match(line):  # the next piece of a long line
-                    if wanted:
-                        self._put(line)
-                    continue
                 stamp, _, text = line.partition(b" ")
-                wanted = stamp > before or (stamp == before and not skip)
-                skip -= stamp == before and not wanted
-                if wanted:
-                    self._emit(stamp, text)
+                if stamp < before:
+                    continue
+                if stamp == before and skip:
+                    skip -= 1
+                    continue
+                self._emit(stamp, text)
 
     def _emit(self, stamp: bytes, text: bytes) -> None:
         self.same = self.same + 1 if stamp == self.stamp else 1
         self.stamp = stamp
-        self._put(text)
-
-    def _put(self, text: bytes) -> None:
         self.out.put(_line(self.pod, self.job, text.decode(errors="replace")))
 
     def _ended(self) -> bool:

@@ -43,7 +43,6 @@ _RETRIES = urllib3.Retry(
     allowed_methods=None,
     raise_on_status=False,
 )
-LONGEST = 1 << 20  # bytes of a log's line that wait for its end; a longer line comes in pieces
 _READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a broken connection must not end the following of a job
 _UNSENDABLE = (
     "{host}: the token of context {context} has a control character or a letter outside ASCII, and no HTTP header can "
@@ -182,14 +181,11 @@ def _credentials(cluster: Cluster) -> dict[str, str]:
 
 
 def _split(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Lines without their newline; the last line may lack one. A line of more than LONGEST bytes comes in pieces."""
+    """Lines without their newline; the last line may lack one."""
     rest = b""
     for chunk in response.stream(1 << 16, decode_content=True):
         *whole, rest = (rest + chunk).split(b"\n")
         yield from whole
-        if len(rest) > LONGEST:
-            yield rest
-            rest = b""
     if rest:
         yield rest
 
