@@ -136,6 +136,20 @@ WORDS = (
         b"nvidia.com/gpu",
     ),
 )
+NUMBERS = (
+    b"9" * 5000,
+    b"9" * 10,
+    b"0",
+    b"00",
+    b"-1",
+    b"1.5",
+    b"0x1",
+    b"\xc2\xb2",
+    b"0-99999999",
+    b"2147483648",
+    b"1e9",
+    b"",
+)
 VALUES: tuple[Any, ...] = (
     *(
         None,
@@ -320,5 +334,14 @@ def _replace(random: Random, text: bytes, corpus: Sequence[bytes]) -> bytes:
     return text[: word.start()] + random.choice((*WORDS, random.choice(found)[0])) + text[word.end() :]
 
 
+def _number(random: Random, text: bytes, corpus: Sequence[bytes]) -> bytes:
+    """Replaces a number by one that is too large, too long, or none."""
+    found = list(re.finditer(rb"[0-9]+", text))
+    if not found:
+        return text
+    number = random.choice(found)
+    return text[: number.start()] + random.choice(NUMBERS) + text[number.end() :]
+
+
 Change = Callable[[Random, bytes, Sequence[bytes]], bytes]
-TEXT_CHANGES: tuple[Change, ...] = (_insert, _cut, _double, _splice, _flip, _replace, _replace)
+TEXT_CHANGES: tuple[Change, ...] = (_insert, _cut, _double, _splice, _flip, _replace, _replace, _number)

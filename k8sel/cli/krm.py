@@ -7,6 +7,7 @@ api/internal/utils/annotations.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,7 +62,11 @@ class Finding(Struct, frozen=True, kw_only=True):
                 **{key: metadata[key] for key in ("name", "namespace") if key in metadata},
             },
             **({"field": {"path": format_path(self.problem.path)}} if self.problem.path else {}),
-            **({"file": {"path": file, **({"index": int(index)} if index.isdecimal() else {})}} if file else {}),
+            **(
+                {"file": {"path": file, **({"index": int(index)} if re.fullmatch("[0-9]{1,9}", index) else {})}}
+                if file
+                else {}
+            ),
         }
 
 

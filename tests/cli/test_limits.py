@@ -104,7 +104,35 @@ def test_many_long_values_in_a_manifest(tmp_path: Path) -> None:
     file.write_text(f"{POD}    command: [python, t.py]\n    env:\n    - {{name: A, value: {'x' * 100_000}}}\n{values}")
     done = limits.k8sel("from", "-f", file)
     assert done.returncode == 2
-    assert "together the variables up to B18 have more than 2000000 characters" in done.stderr
+    assert "together the values up to B19 have more than 2000000 characters" in done.stderr
+
+
+def test_many_long_words_in_a_manifest(tmp_path: Path) -> None:
+    words = ", ".join(['"$(A)"'] * 9000)
+    file = tmp_path / "pod.yaml"
+    file.write_text(f"{POD}    command: [python, {words}]\n    env:\n    - {{name: A, value: {'x' * 100_000}}}\n")
+    done = limits.k8sel("from", "-f", file)
+    assert done.returncode == 2
+    assert "together the values up to the command have more than 2000000 characters" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["run", "--print"], ["docker", "--print"], ["validate"]], ids=" ".join)
+def test_references_without_an_end_take_little_time(command: list[str], tmp_path: Path) -> None:
+    """The search for the end of each took the square of the time: minutes for 120 KB."""
+    file = tmp_path / "job.yaml"
+    file.write_text(f'{RUN}  env:\n  - {{name: A, value: "{"$(" * 60_000}"}}\n')
+    done = limits.k8sel(*command, file)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("words", ["if x; ", "torchrun --a ", "docker run -e A x "])
+def test_a_shells_long_text_in_a_manifest(words: str, tmp_path: Path) -> None:
+    """130 KB are refused, and 900 KB are no program for the audit: each took minutes, or ten seconds."""
+    for size, command, status in ((130_000, ["from", "-f"], 2), (900_000, ["audit"], 0)):
+        file = tmp_path / "pod.yaml"
+        file.write_text(f'{POD}    command: [bash, -c, "{(words * size)[:size]}"]\n')
+        done = limits.k8sel(*command, file)
+        assert (done.returncode, "more than 65536 characters" in done.stderr) == (status, status == 2)
 
 
 def test_a_long_text_behind_many_aliases(tmp_path: Path) -> None:

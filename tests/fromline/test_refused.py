@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -156,3 +157,19 @@ def test_a_long_line_takes_little_time(line: str, words: str) -> None:
         found = str(error)
     assert words in found
     assert time.process_time() - before < SECONDS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun -n 2 --map-by slot:PE={} --bind-to core python t.py",
+        "mpiexec.hydra -n 2 -bind-to core:{} python t.py",
+        "I_MPI_PIN_CELL=core I_MPI_PIN_DOMAIN={}:compact mpirun -n 2 python t.py",
+        "torchrun --nproc_per_node={} t.py",
+        "CUDA_VISIBLE_DEVICES={} python t.py",
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_no_fault(line: str) -> None:
+    """Python refuses to read it, with a ValueError of its own."""
+    with suppress(LineError):
+        convert(line.format("9" * 5000), Options())

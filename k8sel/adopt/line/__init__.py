@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from k8sel.adopt.line import ccl, dropped, finish, lexer, masks, programs, script
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.finish import Options
+from k8sel.adopt.line.shell import LONGEST_TEXT as MAX_BYTES
 from k8sel.adopt.line.words import Word, excerpt
 from k8sel.errors import Problem, SpecError
 
-__all__ = ["LineError", "Options", "convert"]
+__all__ = ["MAX_BYTES", "LineError", "Options", "convert"]
 
-MAX_BYTES = 1 << 16  # of a command line: the scripts that people write have some kilobytes
 _ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD and lone surrogates stand for bytes that are not UTF-8
 
 

@@ -69,6 +69,9 @@ def read(draft: Draft) -> Script:
 def inside(draft: Draft, word: Word) -> Script:
     """Reads the commands in ``word``, the text of another shell, with the variables that this shell gets."""
     known = {name: value for name, value in draft.env.items() if not value.unknown}
+    if len(word.text) > shell.LONGEST_TEXT:
+        message = f"the shell's text has more than {shell.LONGEST_TEXT} characters"
+        raise NotRead(word.start, message, "put it into a script in the image")
     try:
         found = [msgspec.structs.replace(token, start=word.start, end=word.end) for token in tokens(word.text)]
     except NotRead as error:

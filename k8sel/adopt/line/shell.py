@@ -18,6 +18,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _PATTERN = re.compile(r"[*?]|\{[^{}]*,[^{}]*\}")
 _SPLITS = re.compile(r"[ \t\n]+")
 _POINTER = 9  # bytes that the kernel adds to each word: its end and its place
+LONGEST_TEXT = 1 << 16  # bytes of a command line: the scripts that people write have some kilobytes
 ENDS = ("\n", ";", "&", "&&", "||", "|", ";;")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import accumulate
 
@@ -10,7 +9,8 @@ from k8sel.adopt.line.lexer import NotRead
 from k8sel.adopt.line.words import Word
 from k8sel.errors import FieldPath
 from k8sel.jobfile.yamlio import Document
-from k8sel.planning.env import EXPANDED, SHORTEN, TooLong, filled_variable
+from k8sel.planning.env import SHORTEN, TooLong, added, filled, references
+from k8sel.wording import bare
 
 
 class Places:
@@ -18,6 +18,7 @@ class Places:
 
     def __init__(self, text: str, document: Document) -> None:
         self._document = document
+        self._length = 0  # of all texts that were filled in
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def word(self, text: str, path: FieldPath, *, unknown: tuple[str, ...] = ()) -> Word:
@@ -31,10 +32,12 @@ class Places:
 
         ``name`` is the variable that ``text`` belongs to; "" for a word of the command. Raises NotRead.
         """
-        known = {name: word.text for name, word in env.items() if not word.unknown}
-        unknown = (match[0] for match in re.finditer(EXPANDED, text) if match[1] is not None and match[1] not in known)
+        known = {key: word.text for key, word in env.items() if not word.unknown}
+        unknown = tuple(f"$({each})" for each in references(text) if each not in known)
+        what = f"the variable {bare(name)}" if name else "a word of the command"
         try:
-            value = filled_variable(name, text, known)
+            value = filled(text, known, what)
+            self._length = added(self._length, value, name or "the command")
         except TooLong as error:
             raise NotRead(self.word("", path).start, str(error), SHORTEN) from None
-        return self.word(value, path, unknown=tuple(unknown))
+        return self.word(value, path, unknown=unknown)
