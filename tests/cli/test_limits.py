@@ -174,3 +174,11 @@ def test_a_log_full_of_receipts(tmp_path: Path) -> None:
     done = limits.k8sel("receipt", file)
     assert done.returncode == 2
     assert "has more than 8388608 bytes of receipts" in done.stderr
+
+
+def test_the_library_reads_no_more_either() -> None:
+    code = "import k8sel\ntry:\n    k8sel.load('/dev/zero')\nexcept k8sel.SpecError as error:\n    print(error)"
+    done = limits.bounded(["-c", code])
+    assert done.stdout == f"/dev/zero:1:1: syntax: the file has more than {MIB} bytes. Hint: make it smaller\n", (
+        done.stderr
+    )
