@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from k8sel.cluster import trouble
-from k8sel.cluster.jobs import JobRef, LiveJob, get_job
+from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
 from k8sel.cluster.rest import Cluster, Object, Refused
 from k8sel.cluster.status import Status, pods_of, read, warnings_of
 from k8sel.cluster.watch import Change, watch
@@ -88,19 +88,27 @@ def following(cluster: Cluster, ref: JobRef) -> Iterator[Picture]:
     job = get_job(cluster, ref)
     picture = Picture(cluster=cluster, job=job, pods={pod["metadata"]["uid"]: pod for pod in pods_of(cluster, job)})
     _start(picture, "job", job.kind.path(job.namespace), {"fieldSelector": f"metadata.name={job.name}"})
-    _start(picture, "pods", core_path("pods", job.namespace), pod_selector(job.name))
+    _start(
+        picture, "pods", core_path("pods", job.namespace), pod_selector(job.name), Owner(cluster=cluster, job=job).owns
+    )
     try:
         yield picture
     finally:
         picture.stop.set()
 
 
-def _start(picture: Picture, source: Literal["job", "pods"], path: str, query: dict[str, str]) -> None:
+def _start(
+    picture: Picture,
+    source: Literal["job", "pods"],
+    path: str,
+    query: dict[str, str],
+    wanted: Callable[[Object], bool] = lambda _: True,
+) -> None:
     """Starts a watch in a daemon thread, so that a blocked read does not delay Ctrl-C."""
 
     def run() -> None:
         try:
-            for change in watch(picture.cluster, path, query, picture.stop):
+            for change in watch(picture.cluster, path, query, picture.stop, wanted):
                 picture.inbox.put((source, change))
         except Refused as refused:
             picture.inbox.put(trouble.clearly(picture.cluster, refused))

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from k8sel.cluster import trouble
-from k8sel.cluster.jobs import JobRef, LiveJob, get_job
+from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
@@ -66,7 +66,8 @@ def pods_of(cluster: Cluster, job: LiveJob) -> list[Object]:
         listing = request(cluster, "GET", core_path("pods", job.namespace), query=pod_selector(job.name)).object
     except Refused as refused:
         raise trouble.clearly(cluster, refused) from refused
-    return list(listing.get("items", []))
+    owner = Owner(cluster=cluster, job=job)
+    return [pod for pod in listing.get("items") or () if owner.owns(pod)]
 
 
 def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[Object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,19 +29,31 @@ class _TooOldError(Exception):
     """410 Gone: the server no longer has the version from which the watch would continue."""
 
 
-def watch(cluster: Cluster, path: str, query: Mapping[str, str], stop: threading.Event) -> Iterator[Change]:
-    """All changes under ``path`` until ``stop``. Raises errors that waiting does not cure."""
+def watch(
+    cluster: Cluster,
+    path: str,
+    query: Mapping[str, str],
+    stop: threading.Event,
+    wanted: Callable[[Object], bool] = lambda _: True,
+) -> Iterator[Change]:
+    """All changes of the ``wanted`` objects under ``path`` until ``stop``. Raises errors that waiting does not cure.
+
+    ``wanted`` may ask the server: an object whose answer does not come is listed again.
+    """
     version = ""
     patience = _Patience(stop)
     while not stop.is_set():
         try:
             if not version:
-                version, change = _listed(cluster, path, query)
+                listed, items = _listed(cluster, path, query)
+                change = Change(kind="listed", objects=tuple(item for item in items if wanted(item)))
                 patience.renew()
+                version = listed
                 yield change
             for event in _events(cluster, path, {**query, "resourceVersion": version}, patience):
+                ours = event["type"] != "BOOKMARK" and wanted(event["object"])
                 version = event["object"]["metadata"]["resourceVersion"]
-                if event["type"] != "BOOKMARK":
+                if ours:
                     yield Change(kind="gone" if event["type"] == "DELETED" else "set", objects=(event["object"],))
             stop.wait(_PAUSES[0])  # the watch ended regularly, or was silent
         except _TooOldError:
@@ -52,9 +64,9 @@ def watch(cluster: Cluster, path: str, query: Mapping[str, str], stop: threading
             patience.spend(error)
 
 
-def _listed(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[str, Change]:
+def _listed(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[str, list[Object]]:
     listing = request(cluster, "GET", path, query=query).object
-    return listing["metadata"]["resourceVersion"], Change(kind="listed", objects=tuple(listing.get("items") or ()))
+    return listing["metadata"]["resourceVersion"], listing.get("items") or []
 
 
 def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: _Patience) -> Iterator[Object]:
