@@ -16,6 +16,7 @@ from cluster_client.manifests import container, mpi_job, pytorch_job
 from cluster_client.wire import Wire, wire
 from k8sel.cluster import Cluster, JobRef, LogLine, Status, apply, delete, logs, status, wait
 from k8sel.cluster import watch as watches
+from k8sel.cluster.rest import find
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS
 
@@ -155,6 +156,23 @@ def test_the_logs_of_two_pods_are_whole_and_apart(client: Cluster) -> None:
     wait(client, JobRef(name="talk"), timeout=30)
     assert read_all(client, "talk", follow=False) == expected
     assert read_all(client, "talk") == expected
+
+
+def test_an_earlier_run_that_still_ends_is_not_this_job(client: Cluster) -> None:
+    old = pytorch_job("renewed", "trap '' TERM; echo old; sleep 600 & wait; wait")
+    old["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["terminationGracePeriodSeconds"] = 12
+    apply(client, [old])
+    until(client, "renewed", lambda found: [pod.ready for pod in found.pods] == [True])
+    delete(client, JobRef(name="renewed"))
+    await_(lambda: _gone(client, "renewed"), what="end of the earlier job's object")
+    apply(client, [pytorch_job("renewed", "echo new")])
+    now = status(client, JobRef(name="renewed"))
+    assert now.pods == ()
+    assert read_all(client, "renewed") == {"renewed-master-0": ["new"]}
+
+
+def _gone(client: Cluster, name: str) -> bool:
+    return find(client, JOB_KINDS["PyTorchJob"].path(client.namespace, name)) is None
 
 
 def test_why_there_are_no_lines_yet(client: Cluster) -> None:
