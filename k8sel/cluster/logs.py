@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from k8sel.cluster import trouble
-from k8sel.cluster.follow import Picture, following
+from k8sel.cluster.follow import Notice, Picture, deleted_meanwhile, following
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
 from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
-from k8sel.cluster.status import Status, pods_of
+from k8sel.cluster.status import Status, end, pods_of
 from k8sel.facts.kinds import core_path
 
 _SILENCE_SECONDS = 120  # then the reader opens the stream again: a dead connection looks like a silent program
 _RETRY_SECONDS = 0.5
-_GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
+GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
 _AFTER_END_SECONDS = 5  # of silence, after which a pod that outlives its job (an MPI worker's sshd) is ignored
 _BACKLOG = 10_000  # lines: a slow terminal slows the readers, and memory stays small
 
@@ -36,17 +36,24 @@ OnLine = Callable[[LogLine], None]
 OnChange = Callable[[Status], None]
 
 
-def logs(
-    cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine, on_change: OnChange = lambda _: None
+def logs(  # noqa: PLR0913 - three callbacks, for three kinds of news
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    follow: bool = True,
+    on_line: OnLine,
+    on_change: OnChange = lambda _: None,
+    on_notice: Notice = lambda _: None,
 ) -> None:
     """Passes every pod's lines to ``on_line``, in the calling thread.
 
-    With ``follow`` it reads until the job has ended and its last line is out. It waits for pods that do not run yet;
-    ``on_change`` gets each new state with its reason. Without ``follow`` it reads the present logs, node by node; for
-    a restarted container, the previous lines first.
+    With ``follow`` it reads until the job has ended and its last line is out; a job that is deleted before its end is
+    an error. It waits for pods that do not run yet. ``on_change`` gets each new state with its reason, ``on_notice`` a
+    line when the API server is away or back. Without ``follow`` it reads the present logs, node by node; for a
+    restarted container, the previous lines first.
     """
     if follow:
-        _Follower(cluster, on_line, on_change).run(ref)
+        _Follower(cluster, on_line, on_change).run(ref, on_notice)
         return
     job = get_job(cluster, ref)
     for pod in sorted(pods_of(cluster, job), key=in_order):
@@ -95,14 +102,16 @@ class _Follower:
         self.last = time.monotonic()  # the time of the last line
         self.ended = False
 
-    def run(self, ref: JobRef) -> None:
-        with following(self.cluster, ref) as picture:
+    def run(self, ref: JobRef, notice: Notice) -> None:
+        with following(self.cluster, ref, notice, GIVE_UP_SECONDS) as picture:
             while True:
                 picture.update(0)
                 self._start_readers(picture)
                 self._hand_on()
                 if self._over(picture):
-                    return
+                    break
+            if picture.deleted and end(picture.job.object) is None:
+                raise deleted_meanwhile(picture.job)
 
     def _look(self, picture: Picture) -> Status:
         now = picture.status()
@@ -196,7 +205,7 @@ class _Reader:
                 lost_at = None
             except (Unreachable, Refused) as error:
                 lost_at = lost_at or time.monotonic()
-                if self._hopeless(error) or time.monotonic() - lost_at > _GIVE_UP_SECONDS:
+                if self._hopeless(error) or time.monotonic() - lost_at > GIVE_UP_SECONDS:
                     self._report(error)
                     return
             self.stop.wait(_RETRY_SECONDS)

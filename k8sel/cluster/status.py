@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,6 +21,10 @@ Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Susp
 _UNTOUCHED_SECONDS = 10
 _QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only mean "not yet"
 _OVERTAKEN = ("FailedScheduling",)  # the pod's own conditions are more exact, and end when the pod is scheduled
+# The training-operator's and the mpi-operator's words for an object that has another owner.
+_EXISTS = re.compile(r'"([^"]+)"(?: of Kind "\w*")? already exists')
+_POD_NAME = re.compile(r"-(?:launcher|master-\d+|worker-\d+)$")
+_ENTRYPOINT = "k8sel: "  # begins the line with the fact, among the last lines of a log
 _PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Restarting", "Running")
 
 
@@ -149,6 +154,10 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
     if phase == "Suspended":
         queue = job.object["metadata"].get("labels", {}).get(LABEL_QUEUE)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
+    if phase == "Failed" and end(job.object) and not _past_deadline(job.object):
+        cause = _cause(_first([pod.failure for pod in pods if pod.failure]))
+        if cause:
+            return cause
     if phase in ("Failed", "Restarting"):
         messages = (each["message"] for each in _conditions(job.object) if each["type"] == phase)
         return next(messages, f"the {job.kind.operator} waits for a node that failed: `k8sel delete` frees the others")
@@ -156,7 +165,7 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
         return ""
     if phase == "Running" and len(pods) >= job.size:
         warnings = ()  # all pods exist: earlier warnings no longer matter
-    return _blocked(pods) or _last_warning(warnings) or (_untouched(job, now) if phase == "Pending" else "")
+    return _blocked(pods) or _last_warning(warnings, pods) or (_untouched(job, now) if phase == "Pending" else "")
 
 
 def _blocked(pods: tuple[PodStatus, ...]) -> str:
@@ -167,11 +176,39 @@ def _blocked(pods: tuple[PodStatus, ...]) -> str:
     return ""
 
 
-def _last_warning(warnings: Iterable[Object]) -> str:
+def _last_warning(warnings: Iterable[Object], pods: tuple[PodStatus, ...]) -> str:
     """The newest warning. It explains a refused pod (quota, Pod Security) and an invalid MPIJob."""
     now = (event for event in warnings if event.get("reason") not in _OVERTAKEN)
     newest = max(now, key=_when, default=None)
-    return f"{newest.get('reason', '')}: {newest.get('message', '')}" if newest else ""
+    if newest is None:
+        return ""
+    text = newest.get("message", "")
+    taken = _EXISTS.search(text)
+    return _name_taken(taken[1], pods) if taken else f"{newest.get('reason', '')}: {text}"
+
+
+def _name_taken(name: str, pods: tuple[PodStatus, ...]) -> str:
+    """The reason for a refused object whose name exists; "" once the job has its own."""
+    own = any(name in (pod.name, pod.node) for pod in pods)
+    made_before_pods = bool(pods) and not _POD_NAME.search(name)  # a Service, a Secret or a ConfigMap
+    return (
+        "" if own or made_before_pods else f"waits for the end of {name}, which belongs to an earlier job of this name"
+    )
+
+
+def _cause(failure: Failure | None) -> str:
+    """The first failure on one line. The operator only counts failures: its message names no pod and no cause."""
+    if failure is None:
+        return ""
+    status = "" if failure.exit_code is None else f" with exit status {failure.exit_code}"
+    lines = failure.message.splitlines() or [""]
+    telling = next((line for line in lines if line.startswith(_ENTRYPOINT)), lines[-1])
+    return f"{failure.pod} ended{status} ({failure.reason})" + (f": {telling}" if telling else "")
+
+
+def _past_deadline(job: Object) -> bool:
+    """Reports if the operator ended the job: its pods failed because of that."""
+    return any("deadline" in each.get("message", "").lower() for each in _conditions(job) if each["type"] == "Failed")
 
 
 def _when(event: Object) -> str:

@@ -13,7 +13,7 @@ from k8sel.cluster.rest import Broken, Cluster, Object, Refused, Silent, Unreach
 
 _SERVER_SECONDS = 240  # the server ends each watch regularly after this time
 _SILENCE_SECONDS = 75  # bookmarks come about once a minute: a longer silence means a dead connection
-_PATIENCE_SECONDS = 300  # how long to wait for a server that does not answer
+PATIENCE_SECONDS = 300  # how long to wait for a server that does not answer
 _PAUSES = (0.2, 0.5, 1, 2, 5)
 
 
@@ -25,23 +25,30 @@ class Change:
     objects: tuple[Object, ...]
 
 
+Away = Callable[[Unreachable | Refused | None], None]
+
+
 class _TooOldError(Exception):
     """410 Gone: the server no longer has the version from which the watch would continue."""
 
 
-def watch(
-    cluster: Cluster,
-    path: str,
-    query: Mapping[str, str],
-    stop: threading.Event,
-    wanted: Callable[[Object], bool] = lambda _: True,
-) -> Iterator[Change]:
-    """All changes of the ``wanted`` objects under ``path`` until ``stop``. Raises errors that waiting does not cure.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """The objects to watch: those of a list that are ``wanted``."""
 
-    ``wanted`` may ask the server: an object whose answer does not come is listed again.
+    path: str
+    query: Mapping[str, str]
+    wanted: Callable[[Object], bool] = lambda _: True  # may ask the server, as often as its answer does not come
+
+
+def watch(cluster: Cluster, subject: Subject, stop: threading.Event, away: Away) -> Iterator[Change]:
+    """All changes of the subject until ``stop``. Raises errors that waiting does not cure.
+
+    ``away`` gets the error of a server that does not answer, and None when it answers again.
     """
+    path, query, wanted = subject.path, subject.query, subject.wanted
     version = ""
-    patience = _Patience(stop)
+    patience = _Patience(stop, away)
     while not stop.is_set():
         try:
             if not version:
@@ -92,14 +99,16 @@ def _event(cluster: Cluster, event: Object) -> Object:
 class _Patience:
     """Waits between attempts, longer each time, and gives up after a long time without success."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        self.stop = stop
+    def __init__(self, stop: threading.Event, away: Away = lambda _: None) -> None:
+        self.stop, self.away = stop, away
         self.worked = False  # no retry before the first success: the address or the right is wrong
         self.attempts = 0
         self.since = 0.0
 
     def renew(self) -> None:
         """Notes a success."""
+        if self.attempts > 1:
+            self.away(None)
         self.worked, self.attempts = True, 0
 
     def spend(self, error: Unreachable | Refused) -> None:
@@ -108,7 +117,9 @@ class _Patience:
             self.since = time.monotonic()
         final = isinstance(error, Refused) and error.code < 500 and error.code not in (408, 429)
         hopeless = not self.worked and not isinstance(error, Broken)
-        if final or hopeless or time.monotonic() - self.since > _PATIENCE_SECONDS:
+        if final or hopeless or time.monotonic() - self.since > PATIENCE_SECONDS:
             raise error
+        if self.attempts == 1:  # not the first: a broken connection is made again at once
+            self.away(error)
         self.stop.wait(_PAUSES[min(self.attempts, len(_PAUSES) - 1)])
         self.attempts += 1

@@ -25,7 +25,12 @@ def path_of(item: Object) -> str:
 
 
 class Api(ThreadingHTTPServer):
-    """The server and its state. ``refused`` maps "METHOD path" (a pattern) to a status that the server answers."""
+    """The server and its state.
+
+    Faults are patterns of "METHOD path", or of "METHOD path N" for the request after N writes there: ``refused`` maps
+    them to a status, ``held`` to the seconds before the answer; ``broken`` ends the connection before the request is
+    done, ``lost`` after it. A dry run never breaks.
+    """
 
     daemon_threads = True
 
@@ -34,6 +39,10 @@ class Api(ThreadingHTTPServer):
         self.changes: list[tuple[str, Object]] = []  # type of event and object: a version is a position in it
         self.logs: dict[str, str] = {}  # name of a pod -> its log
         self.refused: dict[str, int] = {}
+        self.held: dict[str, float] = {}
+        self.broken = self.lost = ""
+        self.gone = threading.Event()  # the test is over
+        self.writes: dict[str, int] = {}
         self.requests: list[str] = []
         self.away = False
         self.changed = threading.Condition()
@@ -92,7 +101,14 @@ class _Answer(BaseHTTPRequestHandler):
         self.query = {key: values[0] for key, values in parse_qs(self.url.query).items()}
         called = f"{self.command} {self.url.path}"
         self.server.requests.append(called)
-        if self.server.away:
+        writes = f"{called} {self.server.writes.get(called, 0)}"
+        if self.command != "GET" and "dryRun" not in self.query:
+            self.server.writes[called] = self.server.writes.get(called, 0) + 1
+            self.server.gone.wait(
+                next((held for each, held in self.server.held.items() if re.fullmatch(each, called)), 0)
+            )
+        broken = self.server.broken and "dryRun" not in self.query
+        if self.server.away or (broken and any(re.fullmatch(self.server.broken, each) for each in (called, writes))):
             self.close_connection = True
             return False
         code = next((code for wanted, code in self.server.refused.items() if re.fullmatch(wanted, called)), None)
@@ -122,8 +138,12 @@ class _Answer(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self._begin():
-            self._json(200, body | {"metadata": {**body["metadata"], "uid": "dry"}} if "dryRun" in self.query
-                       else self.server.put(body))  # fmt: skip
+            dry = "dryRun" in self.query
+            answer = body | {"metadata": {**body["metadata"], "uid": "dry"}} if dry else self.server.put(body)
+            if not dry and re.fullmatch(self.server.lost, f"PATCH {self.url.path}"):
+                self.close_connection = True
+            else:
+                self._json(200, answer)
 
     def do_DELETE(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -179,6 +199,7 @@ def serving() -> Iterator[Api]:
             yield made
         finally:
             made.away = True
+            made.gone.set()
             made.shutdown()
 
 

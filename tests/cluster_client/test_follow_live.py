@@ -82,7 +82,7 @@ def test_a_wait_that_takes_too_long(client: Cluster) -> None:
 def test_a_job_that_is_deleted_meanwhile(client: Cluster) -> None:
     apply(client, [pytorch_job("gone", "sleep 600")])
     threading.Timer(2, delete, [client, JobRef(name="gone")]).start()
-    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while k8sel waited for it"):
+    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while k8sel followed it"):
         wait(client, JobRef(name="gone"), timeout=30)
 
 
@@ -186,7 +186,8 @@ def test_why_there_are_no_lines_yet(client: Cluster) -> None:
         if "Insufficient cpu" in found.reason:
             delete(client, JobRef(name="later"), missing_ok=True)
 
-    logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
+    with pytest.raises(ClusterError, match="PyTorchJob later was deleted while k8sel followed it: it has no result"):
+        logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
     assert any("Insufficient cpu" in reason for reason in seen)
 
 
