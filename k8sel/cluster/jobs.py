@@ -10,6 +10,8 @@ from k8sel.cluster.rest import Cluster, Object, Refused, find
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS, JobKind, batch_path
 
+_MOST_NODES = 10_000  # whose names are listed: a server can send any number of replicas
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRef:
@@ -51,6 +53,12 @@ class LiveJob:
         """The number of pods of the complete job."""
         specs = self.object["spec"].get(self.kind.replica_specs) or {}
         return sum(replica.get("replicas", 1) for replica in specs.values())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the complete job's pods in the plan."""
+        most = min(self.size, _MOST_NODES)
+        return self.kind.pods(self.name, most if self.kind.first_computes else most - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
@@ -13,7 +13,7 @@ from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
-from k8sel.facts.kinds import core_path, pod_selector
+from k8sel.facts.kinds import JOB_KINDS, core_path, pod_selector
 from k8sel.facts.names import LABEL_QUEUE
 
 Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
@@ -25,6 +25,7 @@ _OVERTAKEN = ("FailedScheduling",)  # the pod's own conditions are more exact, a
 _EXISTS = re.compile(r'"([^"]+)"(?: of Kind "\w*")? already exists')
 _POD_NAME = re.compile(r"-(?:launcher|master-\d+|worker-\d+)$")
 _ENTRYPOINT = "k8sel: "  # begins the line with the fact, among the last lines of a log
+_SHOWN = 10  # names of removed pods
 _PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Restarting", "Running")
 
 
@@ -51,6 +52,7 @@ class Status:
     conditions: tuple[Condition, ...]
     pods: tuple[PodStatus, ...]
     failure: Failure | None  # the first pod that failed
+    removed: tuple[str, ...]  # nodes of an ended job that have no pod any more, and so no log
 
     @property
     def finished(self) -> bool:
@@ -106,6 +108,26 @@ def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), 
         conditions=tuple(_condition(each) for each in _conditions(job.object)),
         pods=seen,
         failure=failure,
+        removed=without_pod(job, {pod.node for pod in seen}),
+    )
+
+
+def without_pod(job: LiveJob, present: Collection[str]) -> tuple[str, ...]:
+    """The nodes of an ended job that are not ``present``. Before the end, a node without a pod only waits for one."""
+    return tuple(node for node in job.nodes if node not in present) if end(job.object) else ()
+
+
+def removal(kind: str, removed: Sequence[str], of: int) -> str:
+    """The line about removed pods; "" for none. An MPI rank writes to the launcher's log."""
+    if not removed:
+        return ""
+    launcher = JOB_KINDS[kind].last
+    ranks = ". Their ranks wrote to the launcher's log" if launcher and f"-{launcher}" not in removed[0] else ""
+    more = f" and {len(removed) - _SHOWN} more" if len(removed) > _SHOWN else ""
+    names = ", ".join(removed[:_SHOWN]) + more
+    return (
+        f"{len(removed)} of {of} pods are gone, with their logs: {names}{ranks}. "
+        "The operator removes pods that still run when the job ends (spec.policy.cleanPodPolicy)"
     )
 
 

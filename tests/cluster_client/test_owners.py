@@ -11,6 +11,7 @@ import pytest
 from cluster_client.api import Api, Object, owner, serving
 from cluster_client.manifests import mpi_job, pytorch_job
 from k8sel.cluster import Cluster, JobRef, connect, logs, status, wait
+from k8sel.cluster.status import removal
 from k8sel.errors import ClusterError
 
 JOB = JobRef(name="again")
@@ -113,3 +114,52 @@ def test_a_wait_does_not_take_an_earlier_runs_pods_for_its_own(api: Api, client:
     assert result.result == "succeeded"
     assert seen[0] == ()
     assert seen[-1] == ("again-launcher-x", "again-worker-0")
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_the_pods_that_an_ended_job_lost_are_named(api: Api, client: Cluster, follow: bool) -> None:
+    job = api.put(done(pytorch_job("again", workers=2)))
+    api.put(pod("again-master-0", "master", job, "Succeeded"))
+    api.put(pod("again-worker-1", "worker", job, "Succeeded"))
+    api.put(pod("again-worker-0", "worker", earlier(job), "Succeeded"))
+    api.logs["again-master-0"] = "2026-01-01T00:00:00Z from the master\n"
+    notices: list[str] = []
+    logs(client, JOB, follow=follow, on_line=lambda _: None, on_notice=notices.append)
+    assert status(client, JOB).removed == ("again-worker-0",)
+    assert notices == [
+        "k8sel: 1 of 3 pods are gone, with their logs: again-worker-0. "
+        "The operator removes pods that still run when the job ends (spec.policy.cleanPodPolicy)"
+    ]
+
+
+def test_the_removed_workers_of_an_mpi_job_had_no_log_of_the_ranks(api: Api, client: Cluster) -> None:
+    job = api.put(done(mpi_job("again")))
+    api.put(pod("again-launcher-x", "launcher", api.put(batch_job("again-launcher", job)), "Succeeded"))
+    notices: list[str] = []
+    logs(client, JOB, follow=False, on_line=lambda _: None, on_notice=notices.append)
+    assert notices == []
+    found = status(client, JOB)
+    assert found.removed == ("again-worker-0",)
+    assert "gone, with their logs: again-worker-0. Their ranks wrote to the launcher's log. " in removal(
+        found.kind, found.removed, 2
+    )
+    api.remove("/api/v1/namespaces/ns/pods/again-launcher-x")
+    logs(client, JOB, follow=False, on_line=lambda _: None, on_notice=notices.append)
+    assert notices[0].startswith("k8sel: 2 of 2 pods are gone, with their logs: again-launcher, again-worker-0. The op")
+
+
+def test_a_job_that_has_not_ended_has_lost_no_pod(api: Api, client: Cluster) -> None:
+    api.put(pytorch_job("again", workers=2))
+    assert status(client, JOB).removed == ()
+
+
+def test_many_removed_pods_are_counted(api: Api, client: Cluster) -> None:
+    api.put(done(pytorch_job("again", workers=29)))
+    found = status(client, JOB)
+    text = removal(found.kind, found.removed, 30)
+    assert text.startswith("30 of 30 pods are gone, with their logs: again-master-0, again-worker-0, ")
+    assert "again-worker-8 and 20 more. The operator" in text
+    huge = pytorch_job("again")
+    huge["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] = 10**12
+    api.put(done(huge))
+    assert len(status(client, JOB).removed) == 10_000
