@@ -122,7 +122,8 @@ class _Follower:
                 self._hand_on()
                 if self._over(picture):
                     break
-            _note_removed(picture.job, self.nodes, notice)
+            present = {node_name(pod, picture.job.name) for pod in picture.pods.values()}
+            _note_removed(picture.job, self.nodes | present, notice)
             if picture.deleted and end(picture.job.object) is None:
                 raise deleted_meanwhile(picture.job)
 

@@ -126,7 +126,7 @@ def removal(kind: str, removed: Sequence[str], of: int) -> str:
     more = f" and {len(removed) - _SHOWN} more" if len(removed) > _SHOWN else ""
     names = ", ".join(removed[:_SHOWN]) + more
     return (
-        f"{len(removed)} of {of} pods are gone, with their logs: {names}{ranks}. "
+        f"{len(removed)} of {of} pods are gone, and no log is left of them: {names}{ranks}. "
         "The operator removes pods that still run when the job ends (spec.policy.cleanPodPolicy)"
     )
 

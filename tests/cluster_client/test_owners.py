@@ -127,7 +127,7 @@ def test_the_pods_that_an_ended_job_lost_are_named(api: Api, client: Cluster, fo
     logs(client, JOB, follow=follow, on_line=lambda _: None, on_notice=notices.append)
     assert status(client, JOB).removed == ("again-worker-0",)
     assert notices == [
-        "k8sel: 1 of 3 pods are gone, with their logs: again-worker-0. "
+        "k8sel: 1 of 3 pods are gone, and no log is left of them: again-worker-0. "
         "The operator removes pods that still run when the job ends (spec.policy.cleanPodPolicy)"
     ]
 
@@ -140,12 +140,14 @@ def test_the_removed_workers_of_an_mpi_job_had_no_log_of_the_ranks(api: Api, cli
     assert notices == []
     found = status(client, JOB)
     assert found.removed == ("again-worker-0",)
-    assert "gone, with their logs: again-worker-0. Their ranks wrote to the launcher's log. " in removal(
+    assert "gone, and no log is left of them: again-worker-0. Their ranks wrote to the launcher's log. " in removal(
         found.kind, found.removed, 2
     )
     api.remove("/api/v1/namespaces/ns/pods/again-launcher-x")
     logs(client, JOB, follow=False, on_line=lambda _: None, on_notice=notices.append)
-    assert notices[0].startswith("k8sel: 2 of 2 pods are gone, with their logs: again-launcher, again-worker-0. The op")
+    assert notices[0].startswith(
+        "k8sel: 2 of 2 pods are gone, and no log is left of them: again-launcher, again-worker-0. The op"
+    )
 
 
 def test_a_job_that_has_not_ended_has_lost_no_pod(api: Api, client: Cluster) -> None:
@@ -157,7 +159,7 @@ def test_many_removed_pods_are_counted(api: Api, client: Cluster) -> None:
     api.put(done(pytorch_job("again", workers=29)))
     found = status(client, JOB)
     text = removal(found.kind, found.removed, 30)
-    assert text.startswith("30 of 30 pods are gone, with their logs: again-master-0, again-worker-0, ")
+    assert text.startswith("30 of 30 pods are gone, and no log is left of them: again-master-0, again-worker-0, ")
     assert "again-worker-8 and 20 more. The operator" in text
     huge = pytorch_job("again")
     huge["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] = 10**12

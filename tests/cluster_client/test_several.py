@@ -101,9 +101,9 @@ def hold(api: Api, pattern: str, seconds: float = 20) -> None:
 def test_the_time_limit_covers_the_apply(api: Api, start: Start) -> None:
     hold(api, f"PATCH {MAPS}/.*")
     began = time.monotonic()
-    status, _, errors = ended(start("apply", "--wait", "--timeout", "2", "a.yaml", "b.yaml"))
-    assert (status, time.monotonic() - began < 8) == (124, True)
-    assert "k8sel: not applied after 2 s\n" in errors
+    status, _, errors = ended(start("apply", "--wait", "--timeout", "6", "a.yaml", "b.yaml"))
+    assert (status, time.monotonic() - began < 16) == (124, True)
+    assert "k8sel: not applied after 6 s\n" in errors
     assert "k8sel: not finished: a; not tried: b. Go on with: k8sel apply --wait a.yaml b.yaml\n" in errors
 
 
@@ -170,7 +170,7 @@ def test_a_server_that_is_away_is_said_once_and_its_return_too(api: Api, start: 
     threading.Timer(3, back, [api]).start()
     _, _, errors = ended(process)
     seconds = 60 if words[0] == "logs" else 300
-    lines = [line for line in errors.splitlines() if line.startswith("k8sel: ")]
+    lines = [line for line in errors.splitlines() if line.startswith("k8sel: ") and "answer" in line]
     assert len(lines) == 2
     assert lines[0].startswith("k8sel: no answer: http://127.0.0.1:")
     assert lines[0].endswith(f". The job goes on; k8sel tries again for {seconds} s")
