@@ -14,7 +14,7 @@ from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
 from k8sel.cluster.rest import Cluster, Object, Refused
 from k8sel.cluster.status import Status, pods_of, read, warnings_of
-from k8sel.cluster.watch import PATIENCE_SECONDS, Change, Subject, watch
+from k8sel.cluster.watch import PATIENCE_SECONDS, Change, Patience, Subject, watch
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import core_path, pod_selector
 
@@ -124,7 +124,7 @@ def _start(picture: Picture, source: Source, subject: Subject) -> None:
 
     def run() -> None:
         try:
-            for change in watch(picture.cluster, subject, picture.stop, away):
+            for change in watch(picture.cluster, subject, Patience(picture.stop, away, picture.gives_up)):
                 picture.inbox.put((source, change))
         except Refused as refused:
             picture.inbox.put(trouble.clearly(picture.cluster, refused))

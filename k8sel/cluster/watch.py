@@ -41,14 +41,10 @@ class Subject:
     wanted: Callable[[Object], bool] = lambda _: True  # may ask the server, as often as its answer does not come
 
 
-def watch(cluster: Cluster, subject: Subject, stop: threading.Event, away: Away) -> Iterator[Change]:
-    """All changes of the subject until ``stop``. Raises errors that waiting does not cure.
-
-    ``away`` gets the error of a server that does not answer, and None when it answers again.
-    """
-    path, query, wanted = subject.path, subject.query, subject.wanted
+def watch(cluster: Cluster, subject: Subject, patience: Patience) -> Iterator[Change]:
+    """All changes of the subject until the patience's ``stop``. Raises errors that waiting does not cure."""
+    path, query, wanted, stop = subject.path, subject.query, subject.wanted, patience.stop
     version = ""
-    patience = _Patience(stop, away)
     while not stop.is_set():
         try:
             if not version:
@@ -76,7 +72,7 @@ def _listed(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[str,
     return listing["metadata"]["resourceVersion"], listing.get("items") or []
 
 
-def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: _Patience) -> Iterator[Object]:
+def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: Patience) -> Iterator[Object]:
     wanted = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_SERVER_SECONDS)}
     try:
         with lines(cluster, path, query=wanted, read_seconds=_SILENCE_SECONDS) as each:
@@ -96,11 +92,14 @@ def _event(cluster: Cluster, event: Object) -> Object:
     raise Refused(cluster, event["object"].get("code", 500), event["object"])
 
 
-class _Patience:
-    """Waits between attempts, longer each time, and gives up after a long time without success."""
+class Patience:
+    """Waits between attempts, longer each time, and gives up after ``seconds`` without success.
 
-    def __init__(self, stop: threading.Event, away: Away = lambda _: None) -> None:
-        self.stop, self.away = stop, away
+    ``away`` gets the error of a server that does not answer, and None when it answers again.
+    """
+
+    def __init__(self, stop: threading.Event, away: Away = lambda _: None, seconds: float = PATIENCE_SECONDS) -> None:
+        self.stop, self.away, self.seconds = stop, away, seconds
         self.worked = False  # no retry before the first success: the address or the right is wrong
         self.attempts = 0
         self.since = 0.0
@@ -117,7 +116,7 @@ class _Patience:
             self.since = time.monotonic()
         final = isinstance(error, Refused) and error.code < 500 and error.code not in (408, 429)
         hopeless = not self.worked and not isinstance(error, Broken)
-        if final or hopeless or time.monotonic() - self.since > PATIENCE_SECONDS:
+        if final or hopeless or time.monotonic() - self.since > self.seconds:
             raise error
         if self.attempts == 1:  # not the first: a broken connection is made again at once
             self.away(error)

@@ -258,7 +258,7 @@ def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:
 
 
 def test_a_version_that_the_server_has_forgotten(client: Cluster) -> None:
-    patience = watches._Patience(threading.Event())
+    patience = watches.Patience(threading.Event())
     path = JOB_KINDS["PyTorchJob"].path(client.namespace)  # the server knows none of before the CRD was made
     with pytest.raises(watches._TooOldError):
         next(watches._events(client, path, {"resourceVersion": "1"}, patience))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,3 +167,18 @@ def test_many_removed_pods_are_counted(api: Api, client: Cluster) -> None:
     huge["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] = 10**12
     api.put(done(huge))
     assert len(status(client, JOB).removed) == 10_000
+
+
+def test_logs_of_a_pod_that_waits_give_up_after_their_own_time(
+    api: Api, client: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reader has a connection that could break: the watches give up."""
+    monkeypatch.setattr(sys.modules["k8sel.cluster.logs"], "GIVE_UP_SECONDS", 2)  # the package has a function `logs`
+    api.put(pytorch_job("again"))
+    notices: list[str] = []
+    threading.Timer(1, setattr, [api, "away", True]).start()
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match=r"http://127\.0\.0\.1"):
+        logs(client, JOB, on_line=lambda _: None, on_notice=notices.append)
+    assert time.monotonic() - began < 20
+    assert [notice.rpartition(". ")[2] for notice in notices] == ["The job goes on; k8sel tries again for 2 s"]
