@@ -66,7 +66,7 @@ def apply(
     if wait:
         words, each = replace(words, done="ended", missed="not followed"), iter(applied)
         follow = partial(_wait, at, timeout=timeout, quiet=quiet, ends=ends)
-        sys.exit(max(several.one_by_one(jobs, lambda _: goes_on(next(each), at, context, follow), words)))
+        sys.exit(max(several.one_by_one(jobs, lambda _: goes_on(follow, next(each), at, context, quiet), words)))
 
 
 @contextmanager

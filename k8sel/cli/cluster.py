@@ -61,14 +61,14 @@ def progress(quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
 
 
-def goes_on(ref: JobRef, at: Cluster, context: str | None, follow: Callable[[JobRef], Result]) -> Result:
+def goes_on(follow: Callable[[JobRef], Result], ref: JobRef, at: Cluster, context: str | None, quiet: bool) -> Result:
     """Follows a job. Ctrl-C says that the job goes on, how to follow it and how to end it."""
     try:
         return follow(ref)
     except KeyboardInterrupt:
         where = shlex.join([ref.name, *given(ref.place(at), context)])
         ways = f"Follow it: k8sel logs {where}. End it: k8sel delete {where}"
-        print(f"k8sel: stopped following; the job {ref.name} goes on. {ways}", file=sys.stderr)
+        progress(quiet)(f"k8sel: stopped following; the job {ref.name} goes on. {ways}")
         raise
 
 
@@ -162,7 +162,7 @@ def logs(
         cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=changed, on_notice=progress(quiet))
 
     for ref in refs(job, namespace, kind):
-        goes_on(ref, at, context, read_logs)
+        goes_on(read_logs, ref, at, context, quiet)
 
 
 def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
