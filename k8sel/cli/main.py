@@ -263,7 +263,7 @@ COMMANDS = {  # the function of each command; k8sel imports its module only to r
     "docker": "k8sel.cli.main:docker",
     "devices": "k8sel.cli.devices:devices",
     "audit": "k8sel.cli.audit:audit",
-    "apply": "k8sel.cli.cluster:apply",
+    "apply": "k8sel.cli.apply:apply",
     "delete": "k8sel.cli.cluster:delete",
     "status": "k8sel.cli.cluster:status",
     "logs": "k8sel.cli.cluster:logs",

@@ -40,7 +40,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Gather:
         kind = "MPIJob" if pods[:1] == MPI[:1] else "PyTorchJob"
         state = Status(
             kind=kind, name="first", namespace="default", phase="Succeeded", reason="", conditions=(), pods=pods,
-            failure=None,
+            failure=None, removed=(),
         )  # fmt: skip
         names = {each.node: each.name for each in pods}
 
