@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from k8sel.cli import streams
 from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, formats, plans, read, warn
 from k8sel.errors import Kind, Problem, SpecError
 
@@ -228,7 +229,8 @@ def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
 
 
 def _print_line(line: LogLine) -> None:
-    print(f"{line.node} | {line.text}", flush=True)
+    streams.write(f"{line.node} | {line.text}\n")
+    sys.stdout.flush()
 
 
 def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:

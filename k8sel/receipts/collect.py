@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.entrypoint.report import RECEIPT
+from k8sel.wording import one_line
 
 VERSION = 1
 _DIGITS = 9  # of a rank: a longer number is not a rank
@@ -156,7 +157,7 @@ def _dict(document: Fields, name: str) -> Fields:
 def plain(value: object) -> str:
     """Returns a value from a log on one line, without control characters."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return (text if text.isprintable() else ascii(text)[1:-1]) or "-"
+    return one_line(text) or "-"
 
 
 def natural(name: str) -> tuple[str, int, str]:
