@@ -6,13 +6,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
-from k8sel.cluster.rest import Cluster, Object, Refused
+from k8sel.cluster.rest import Cluster, Object, OutOfTime, Refused
 from k8sel.cluster.status import Status, pods_of, read, warnings_of
 from k8sel.cluster.watch import Change, watch
 from k8sel.errors import ClusterError
@@ -126,7 +126,7 @@ def wait(
     on_change: Callable[[Status], None] = lambda _: None,
 ) -> Outcome:
     """Waits for the job's end, at most ``timeout`` seconds. ``on_change`` gets each new state, the first at once."""
-    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    deadline = min(cluster.deadline, float("inf") if timeout is None else time.monotonic() + timeout)
     last: Status | None = None
     with following(cluster, ref) as picture:
         while True:
@@ -142,7 +142,8 @@ def wait(
                 raise ClusterError(f"{now.kind} {now.name} was deleted while k8sel waited for it")
             if time.monotonic() >= deadline:
                 return Outcome(result="timeout", status=now)
-            picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
+            with suppress(OutOfTime):  # of a watch: the next round returns
+                picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
 
 
 def _last_look(picture: Picture, now: Status, last: Status | None) -> Status:

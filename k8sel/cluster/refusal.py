@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -122,7 +123,7 @@ def _denial(cluster: Cluster, text: str, name: str, words: str, sent: Sent) -> P
 
 def _policy(cluster: Cluster, name: str) -> Object | None:
     try:
-        return find(cluster, _POLICIES + name)
+        return find(cluster, _POLICIES + quote(name, safe=""))
     except ClusterError:  # few users may read policies; the message is enough then
         return None
 

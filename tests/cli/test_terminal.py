@@ -236,7 +236,7 @@ FAILED = fake.job(
 )
 POD = fake.pod(phase="Failed", containerStatuses=[{"name": "pytorch", "state": {"terminated": ENDED}}])
 WAITS = fake.pod(
-    f"demo-worker-{HOSTILE}",
+    f"demo-worker-{HOSTILE.replace('/', '').replace(chr(13), '')}",
     containerStatuses=[{"name": "pytorch", "state": {"waiting": {"reason": HOSTILE, "message": HOSTILE}}}],
 )
 EVENT = {

@@ -1,0 +1,323 @@
+"""The parts of Kubernetes' objects that k8sel reads, with their types. Pure.
+
+The client checks each answer against them once: no other code meets a missing name, or a number in place of text.
+They are no models: fields that k8sel does not read are not here, and the objects stay plain dicts.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+Time = Annotated[datetime, Meta(tz=True)]
+Text = Annotated[str, Meta(max_length=32_768)]  # k8sel searches it by patterns
+Name = Annotated[str, Meta(pattern=r"^[^/?#%\s]+\Z")]  # it becomes a part of a URL
+Item = TypeVar("Item")
+_PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<plural>[^/]+)(?P<name>/[^/]+)?")
+LEVELS = 60  # of objects in objects; a pod has about 12
+
+
+class Owner(Struct, frozen=True):
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class Managed(Struct, frozen=True):
+    manager: str = ""
+    operation: str = ""
+    fieldsV1: dict[str, dict[str, Any]] = {}
+
+
+class Metadata(Struct, frozen=True):
+    name: Name
+    namespace: Name
+    uid: str
+    creationTimestamp: Time
+    resourceVersion: str = ""
+    deletionTimestamp: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    managedFields: list[Managed] = []
+    ownerReferences: list[Owner] = []
+
+
+class Object(Struct, frozen=True):
+    metadata: Metadata
+
+
+class Condition(Struct, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: str = ""
+
+
+class Variable(Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class Container(Struct, frozen=True):
+    name: str
+    env: list[Variable] = []
+
+
+class PodSpec(Struct, frozen=True):
+    containers: Annotated[list[Container], Meta(min_length=1)]
+    nodeName: str = ""
+
+
+class Template(Struct, frozen=True):
+    spec: PodSpec
+
+
+class Replica(Struct, frozen=True):
+    template: Template
+    replicas: int = 1
+
+
+class RunPolicy(Struct, frozen=True):
+    suspend: bool = False
+
+
+class JobSpec(Struct, frozen=True):
+    runPolicy: RunPolicy = RunPolicy()
+    pytorchReplicaSpecs: dict[str, Replica] = {}
+    mpiReplicaSpecs: dict[str, Replica] = {}
+
+
+class JobStatus(Struct, frozen=True):
+    conditions: list[Condition] = []
+
+
+class Job(Object, frozen=True):
+    spec: JobSpec
+    status: JobStatus = JobStatus()
+
+
+class Waiting(Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Terminated(Struct, frozen=True):
+    exitCode: int = 0
+    reason: str = ""
+    message: str = ""
+    finishedAt: str = ""
+
+
+class State(Struct, frozen=True):
+    running: dict[str, Any] = {}
+    waiting: Waiting = Waiting()
+    terminated: Terminated = Terminated()
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str
+    ready: bool = False
+    restartCount: int = 0
+    state: State = State()
+    lastState: State = State()
+
+
+class PodStatus(Struct, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Condition] = []
+    initContainerStatuses: list[ContainerStatus] = []
+    containerStatuses: list[ContainerStatus] = []
+
+
+class Pod(Object, frozen=True):
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+
+class Subject(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventMetadata(Struct, frozen=True):
+    creationTimestamp: str = ""
+
+
+class Event(Struct, frozen=True):
+    metadata: EventMetadata
+    involvedObject: Subject
+    reason: str = ""
+    message: str = ""
+    lastTimestamp: str = ""
+    eventTime: str = ""
+
+
+class NodeSpec(Struct, frozen=True):
+    unschedulable: bool = False
+
+
+class NodeStatus(Struct, frozen=True):
+    allocatable: dict[str, str] = {}
+
+
+class Node(Struct, frozen=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NamespaceMetadata(Struct, frozen=True):
+    labels: dict[str, str] = {}
+
+
+class Namespace(Struct, frozen=True):
+    metadata: NamespaceMetadata
+
+
+class Validation(Struct, frozen=True):
+    expression: Text
+    message: str = ""
+    messageExpression: str = ""
+
+
+class PolicyVariable(Struct, frozen=True):
+    name: str
+    expression: Text
+
+
+class PolicySpec(Struct, frozen=True):
+    validations: list[Validation] = []
+    variables: list[PolicyVariable] = []
+
+
+class Policy(Struct, frozen=True):
+    spec: PolicySpec
+
+
+class Named(Struct, frozen=True):
+    name: str
+
+
+class GroupVersion(Struct, frozen=True):
+    groupVersion: Annotated[str, Meta(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+\Z")]
+
+
+class Discovery(Struct, frozen=True):
+    """The answer about an API group, or about a version of it."""
+
+    resources: list[Named] = []
+    versions: list[GroupVersion] = []
+
+
+class ListMetadata(Struct, frozen=True):
+    resourceVersion: str
+    more: str = msgspec.field(default="", name="continue")
+
+
+class Listing(Struct, Generic[Item], frozen=True):
+    metadata: ListMetadata
+    items: list[Item] = []
+
+
+class Single(Struct, frozen=True):
+    """An object that is no item of a list names its kind."""
+
+    kind: str
+    apiVersion: str
+
+
+class SingleJob(Struct, frozen=True):
+    kind: Literal["PyTorchJob", "MPIJob"]
+    apiVersion: str
+
+
+class Cause(Struct, frozen=True):
+    reason: str = ""
+    field: Text = ""
+    message: Text = ""
+
+
+class Details(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    causes: list[Cause] = []
+
+
+class Status(Struct, frozen=True):
+    """A refusal."""
+
+    kind: Literal["Status"]
+    code: int = 0
+    reason: str = ""
+    message: Text = ""
+    details: Details = Details()
+
+
+class Change(Struct, frozen=True):
+    """A line of a watch."""
+
+    type: str
+    object: dict[str, Any]
+
+
+class Bookmark(Struct, frozen=True):
+    metadata: ListMetadata
+
+
+OBJECTS: dict[str, type[Struct]] = {
+    "pytorchjobs": Job,
+    "mpijobs": Job,
+    "pods": Pod,
+    "events": Event,
+    "nodes": Node,
+    "namespaces": Namespace,
+    "validatingadmissionpolicies": Policy,
+}
+
+
+def is_list(path: str) -> bool:
+    """Reports if ``path`` names all objects of a kind."""
+    match = _PATH.fullmatch(path)
+    return match is not None and not match["name"]
+
+
+def check(found: object, path: str) -> None:
+    """Raises msgspec.ValidationError if ``found`` is no answer to a GET or PATCH of ``path``."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        msgspec.convert(found, Discovery)
+        return
+    item = OBJECTS.get(match["plural"], Object)
+    if not match["name"]:
+        msgspec.convert(found, Listing[item])  # type: ignore[valid-type]
+        return
+    msgspec.convert(found, item)
+    msgspec.convert(found, SingleJob if item is Job else Single)
+
+
+def check_change(found: object, path: str) -> None:
+    """Raises msgspec.ValidationError if ``found`` is no line of a watch of ``path``."""
+    change = msgspec.convert(found, Change)
+    if change.type == "ERROR":
+        msgspec.convert(change.object, Status)
+        return
+    msgspec.convert(change.object, Bookmark)
+    if change.type != "BOOKMARK":
+        msgspec.convert(change.object, OBJECTS.get(_PATH.fullmatch(path)["plural"], Object))  # type: ignore[index]
+
+
+def present(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """``value`` without null, which Kubernetes takes for an absent field. Raises RecursionError beyond LEVELS."""
+    if depth > LEVELS:
+        raise RecursionError
+    if isinstance(value, dict):
+        return {key: present(each, depth + 1) for key, each in value.items() if each is not None}
+    return [present(each, depth + 1) for each in value] if isinstance(value, list) else value
