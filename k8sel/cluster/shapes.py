@@ -83,31 +83,15 @@ class Replica(Struct, frozen=True):
     replicas: int = 1
 
 
-class RunPolicy(Struct, frozen=True):
-    suspend: bool = False
-
-
 class JobSpec(Struct, frozen=True):
-    runPolicy: RunPolicy = RunPolicy()
+    runPolicy: dict[str, Any] = {}
     pytorchReplicaSpecs: dict[str, Replica] = {}
     mpiReplicaSpecs: dict[str, Replica] = {}
 
 
-class JobStatus(Struct, frozen=True):
-    conditions: list[Condition] = []
+class Reason(Struct, frozen=True):
+    """Of a container that waits, or has ended."""
 
-
-class Job(Object, frozen=True):
-    spec: JobSpec
-    status: JobStatus = JobStatus()
-
-
-class Waiting(Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-class Terminated(Struct, frozen=True):
     exitCode: int = 0
     reason: str = ""
     message: str = ""
@@ -116,8 +100,8 @@ class Terminated(Struct, frozen=True):
 
 class State(Struct, frozen=True):
     running: dict[str, Any] = {}
-    waiting: Waiting = Waiting()
-    terminated: Terminated = Terminated()
+    waiting: Reason = Reason()
+    terminated: Reason = Reason()
 
 
 class ContainerStatus(Struct, frozen=True):
@@ -128,7 +112,9 @@ class ContainerStatus(Struct, frozen=True):
     lastState: State = State()
 
 
-class PodStatus(Struct, frozen=True):
+class Progress(Struct, frozen=True):
+    """The status of a job or a pod."""
+
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -137,9 +123,19 @@ class PodStatus(Struct, frozen=True):
     containerStatuses: list[ContainerStatus] = []
 
 
+class Job(Object, frozen=True):
+    spec: JobSpec
+    status: Progress = Progress()
+
+
 class Pod(Object, frozen=True):
     spec: PodSpec
-    status: PodStatus = PodStatus()
+    status: Progress = Progress()
+
+
+class Labelled(Struct, frozen=True):
+    creationTimestamp: str = ""
+    labels: dict[str, str] = {}
 
 
 class Subject(Struct, frozen=True):
@@ -148,12 +144,8 @@ class Subject(Struct, frozen=True):
     uid: str = ""
 
 
-class EventMetadata(Struct, frozen=True):
-    creationTimestamp: str = ""
-
-
 class Event(Struct, frozen=True):
-    metadata: EventMetadata
+    metadata: Labelled
     involvedObject: Subject
     reason: str = ""
     message: str = ""
@@ -161,25 +153,17 @@ class Event(Struct, frozen=True):
     eventTime: str = ""
 
 
-class NodeSpec(Struct, frozen=True):
-    unschedulable: bool = False
-
-
 class NodeStatus(Struct, frozen=True):
     allocatable: dict[str, str] = {}
 
 
 class Node(Struct, frozen=True):
-    spec: NodeSpec = NodeSpec()
+    spec: dict[str, Any] = {}
     status: NodeStatus = NodeStatus()
 
 
-class NamespaceMetadata(Struct, frozen=True):
-    labels: dict[str, str] = {}
-
-
 class Namespace(Struct, frozen=True):
-    metadata: NamespaceMetadata
+    metadata: Labelled
 
 
 class Validation(Struct, frozen=True):
@@ -234,9 +218,8 @@ class Single(Struct, frozen=True):
     apiVersion: str
 
 
-class SingleJob(Struct, frozen=True):
+class SingleJob(Single, frozen=True):
     kind: Literal["PyTorchJob", "MPIJob"]
-    apiVersion: str
 
 
 class Cause(Struct, frozen=True):
@@ -266,10 +249,6 @@ class Change(Struct, frozen=True):
 
     type: str
     object: dict[str, Any]
-
-
-class Bookmark(Struct, frozen=True):
-    metadata: ListMetadata
 
 
 OBJECTS: dict[str, type[Struct]] = {
@@ -309,7 +288,7 @@ def check_change(found: object, path: str) -> None:
     if change.type == "ERROR":
         msgspec.convert(change.object, Status)
         return
-    msgspec.convert(change.object, Bookmark)
+    msgspec.convert(change.object, Listing[Any])  # the version, which is all that a bookmark has
     if change.type != "BOOKMARK":
         msgspec.convert(change.object, OBJECTS.get(_PATH.fullmatch(path)["plural"], Object))  # type: ignore[index]
 
