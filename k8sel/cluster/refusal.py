@@ -26,14 +26,14 @@ _KINDS = {
     "Forbidden": Kind.FORBIDDEN,
     "Duplicate value": Kind.DUPLICATE,
 }
-# A field.Error as text: `spec.a[b].c: Required value: message`
+# A field.Error as text: `spec.a[b].c: Required value: message`. No path starts inside a path, so the search is short
 _FIELD_ERROR = re.compile(
-    r"((?:spec|metadata)(?:\.\w+|\[[^\]]*\])*): "
+    r"(?<!\w)(?<![\w\]]\.)((?:spec|metadata)(?:\.\w+|\[[^\]]*\])*): "
     r"(Required value|Unsupported value|Forbidden|Duplicate value|Invalid value|Too long|Too many|Internal error)"
 )
 _MENTIONED = re.compile(r"\b(?:spec|metadata)(?:\.\w+|\[[^\]]*\])+")
 # https://github.com/kubernetes-sigs/structured-merge-diff: its errors are lines that start with a path
-_TYPED = re.compile(r"^\s*(?P<path>\.[^\n]*?(?:\w|\])): (?P<words>[^\n]*)", re.MULTILINE)
+_TYPED = re.compile(r"^[ \t]*(?P<path>\.[^\n]*?(?:\w|\])): (?P<words>[^\n]*)", re.MULTILINE)
 _TYPED_FRAME = re.compile(r"^failed to create typed patch object \([^)]*\): (?:errors:\n)?")
 _NO_SUCH_FIELD = "field not declared in schema"
 

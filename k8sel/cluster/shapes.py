@@ -224,14 +224,14 @@ class SingleJob(Single, frozen=True):
 
 class Cause(Struct, frozen=True):
     reason: str = ""
-    field: Text = ""
-    message: Text = ""
+    field: Annotated[str, Meta(max_length=4096)] = ""
+    message: Annotated[str, Meta(max_length=4096)] = ""
 
 
 class Details(Struct, frozen=True):
     kind: str = ""
     name: str = ""
-    causes: list[Cause] = []
+    causes: Annotated[list[Cause], Meta(max_length=500)] = []
 
 
 class Status(Struct, frozen=True):

@@ -300,6 +300,18 @@ class _Refusing(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
+def test_a_plugin_that_asks_a_person_shows_its_words_plain(tmp_path: Path, places: dict[str, str]) -> None:
+    program = f"import sys; print({HOSTILE!r} + 'stdout'); sys.exit('open http://login ' + {HOSTILE!r})"
+    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": ["-c", program]}
+    fake.kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": entry})
+    shown = on_terminal(["status", "demo"], tmp_path, places)
+
+    assert f"open http://login {SEEN[0]}" in shown
+    assert "failed with exit status 1" in shown
+    assert "stdout" not in shown
+    assert {sign for sign in shown if not sign.isprintable() and sign not in "\n\t"} == set()
+
+
 @pytest.mark.parametrize("words", [["validate", "--\x1b[2J", "x"], ["\x1b[2J"]])
 def test_a_terminal_without_utf_8_gets_none_either(words: list[str], tmp_path: Path) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -302,6 +302,20 @@ def test_no_value_of_a_refusal_is_a_fault(at: Callable[[Answer], Cluster]) -> No
                 call()
 
 
+@pytest.mark.parametrize(
+    "text", ["\n", "spec.", "spec[", "a[", "spec[0].", "failed to create typed patch object (", "\n ."]
+)
+def test_a_long_message_is_read_in_time(at: Callable[[Answer], Cluster], text: str) -> None:
+    manifest = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "demo"}, "spec": {}}
+    message = "failed to create typed patch object (x): errors:\n" + text * (32_000 // len(text))
+    cluster = at(lambda _: Reply(code=422, body={**REFUSAL, "message": message, "details": {}}))
+    begun = time.process_time()
+
+    refused(lambda: apply(cluster, [manifest]), 64 * MEGABYTE)
+
+    assert time.process_time() - begun < 10
+
+
 def test_a_proxy_that_sends_the_request_back_shows_no_token(at: Callable[[Answer], Cluster]) -> None:
     def echo(asked: Asked) -> Reply:
         headers = "\n".join(f"{name}: {value}" for name, value in asked.headers.items())
