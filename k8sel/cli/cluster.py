@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from k8sel.cli import streams
 from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, formats, plans, read, warn
 from k8sel.errors import Kind, Problem, SpecError
 
@@ -44,9 +42,7 @@ def apply(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status is its result.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(help="With --wait: end the whole command after so many seconds, with 124.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="With --wait: end after so many seconds, with 124.")] = None,
     force_conflicts: Annotated[
         bool, typer.Option("--force-conflicts", help="Take over fields that another manager has set.")
     ] = False,
@@ -55,11 +51,10 @@ def apply(
     """Apply jobs to the cluster by server-side apply. A second apply changes nothing."""
     choice("--dry-run", dry_run or "server", ("server",))
     _no_wait_without_job(wait, timeout, dry_run)
-    deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
     jobs = read(files)
     from k8sel import cluster
 
-    at = connected(context, namespace, deadline)
+    at = connected(context, namespace)
     how = cluster.Options(
         namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, progress=_progress(quiet)
     )
@@ -68,11 +63,11 @@ def apply(
         sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
 
 
-def connected(context: str | None, namespace: str | None = None, deadline: float = float("inf")) -> Cluster:
-    """The cluster that the options or the kubeconfig name; ``deadline`` is the end of the command."""
+def connected(context: str | None, namespace: str | None = None) -> Cluster:
+    """The cluster that the options or the kubeconfig name."""
     from k8sel import cluster
 
-    return cluster.connect(context, namespace, deadline=deadline)
+    return cluster.connect(context, namespace)
 
 
 def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
@@ -233,6 +228,8 @@ def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
 
 
 def _print_line(line: LogLine) -> None:
+    from k8sel.cli import streams
+
     streams.write(f"{line.node} | {line.text}\n")
     sys.stdout.flush()
 

@@ -162,7 +162,7 @@ def _send(cluster: Cluster, manifest: Object, options: Options, dry_run: bool = 
     """Sends one server-side apply. Waits for a webhook that is not up yet."""
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "force": str(options.force).lower()}
     query |= {"dryRun": "All"} if dry_run else {}
-    deadline, reported = min(cluster.deadline, time.monotonic() + options.webhook_seconds), ""
+    deadline, reported = time.monotonic() + options.webhook_seconds, ""
     while True:
         try:
             return request(cluster, "PATCH", _path(manifest), query=query, body=manifest)

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +34,13 @@ _NO_KUBECONFIG = (
 )
 
 
-def connect(context: str | None = None, namespace: str | None = None, *, deadline: float = float("inf")) -> Cluster:
-    """The cluster of ``context`` (default: the current one), or of the pod that runs k8sel. Sends nothing yet.
-
-    ``deadline``, by time.monotonic(), is the end of all that is done with this cluster.
-    """
+def connect(context: str | None = None, namespace: str | None = None) -> Cluster:
+    """The cluster of ``context`` (default: the current one), or of the pod that runs k8sel. Sends nothing yet."""
     files = _kubeconfig_files()
     if any(path.is_file() for path in files):
-        return replace(
-            _from_kubeconfig(os.pathsep.join(map(str, files)), context, namespace, deadline), deadline=deadline
-        )
+        return _from_kubeconfig(os.pathsep.join(map(str, files)), context, namespace)
     if context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return replace(_from_pod(namespace), deadline=deadline)
+        return _from_pod(namespace)
     raise ClusterError(_NO_KUBECONFIG.format(files=os.pathsep.join(map(str, files))))
 
 
@@ -55,7 +49,7 @@ def _kubeconfig_files() -> list[Path]:
     return [Path(name).expanduser() for name in named.split(os.pathsep) if name]
 
 
-def _from_kubeconfig(files: str, context: str | None, namespace: str | None, deadline: float) -> Cluster:
+def _from_kubeconfig(files: str, context: str | None, namespace: str | None) -> Cluster:
     config, configuration = _client()
     configuration.host = ""  # else the loader keeps its default, localhost, if the kubeconfig names no server
     with _readable(files):
@@ -64,7 +58,7 @@ def _from_kubeconfig(files: str, context: str | None, namespace: str | None, dea
         loader = config.kube_config.KubeConfigLoader(config_dict=read, config_base_path=None)
         chosen = _choose(loader.list_contexts(), context or loader.current_context["name"], files)
         loader.set_active_context(chosen["name"])
-        loader._load_from_exec_plugin = lambda: _log_in(loader, chosen["name"], deadline)
+        loader._load_from_exec_plugin = lambda: _log_in(loader, chosen["name"])
         loader.load_and_set(configuration)
     if not configuration.host:
         raise ClusterError(f"{files}: the cluster of context {chosen['name']} has no server")
@@ -80,12 +74,12 @@ def _choose(contexts: list[dict[str, Any]], name: str, files: str) -> dict[str, 
     raise ClusterError(f"{files}: there is no context {name!r}. Known: {known}")
 
 
-def _log_in(loader: Any, context: str, deadline: float) -> bool:  # noqa: ANN401  (untyped)
+def _log_in(loader: Any, context: str) -> bool:  # noqa: ANN401  (untyped)
     """Gives the loader the credential of the exec plugin. Its own method goes on without one if the plugin fails."""
     if "exec" not in loader._user:
         return False
     folder = loader._get_base_path(loader._cluster.path)
-    given = plugin.run(loader._user["exec"].value, loader._cluster.value, plugin.Call(folder, context, deadline))
+    given = plugin.run(loader._user["exec"].value, loader._cluster.value, folder, context)
     if given.token:
         loader.token = f"Bearer {given.token}"
     else:

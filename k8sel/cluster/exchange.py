@@ -63,7 +63,7 @@ class Cluster:
     context: str
     pool: urllib3.PoolManager = field(repr=False)
     auth_headers: Callable[[], dict[str, str]] = field(repr=False)  # called for each request: it renews tokens
-    deadline: float = float("inf")  # of the whole command, by time.monotonic()
+    deadline: float = float("inf")  # of all exchanges, by time.monotonic()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +93,7 @@ class Unusable(ClusterError):
 
 
 class OutOfTime(ClusterError):
-    """The time for the whole command is over."""
+    """The time for all exchanges is over."""
 
     exit_status = 124
 
@@ -129,7 +129,7 @@ def stream(
 
 
 def pause(cluster: Cluster, seconds: float) -> None:
-    """Waits. Raises OutOfTime if the command's time ends before."""
+    """Waits. Raises OutOfTime if the cluster's time ends before."""
     if time.monotonic() + seconds > cluster.deadline:
         raise _out_of_time(cluster)
     time.sleep(seconds)
@@ -173,7 +173,9 @@ def _late(cluster: Cluster) -> ClusterError:
 
 
 def _out_of_time(cluster: Cluster) -> OutOfTime:
-    return OutOfTime(f"{cluster.host}: the command did not end within its --timeout. `k8sel status` shows the job")
+    return OutOfTime(
+        f"{cluster.host}: the server did not answer before the time was over. `k8sel status` shows the job"
+    )
 
 
 def _open(  # noqa: PLR0913, PLR0917 - one HTTP request has this many parts

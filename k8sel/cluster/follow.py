@@ -126,9 +126,9 @@ def wait(
     on_change: Callable[[Status], None] = lambda _: None,
 ) -> Outcome:
     """Waits for the job's end, at most ``timeout`` seconds. ``on_change`` gets each new state, the first at once."""
-    deadline = min(cluster.deadline, float("inf") if timeout is None else time.monotonic() + timeout)
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
     last: Status | None = None
-    with following(cluster, ref) as picture:
+    with following(replace(cluster, deadline=deadline), ref) as picture:
         while True:
             now = picture.status()
             if now.finished:

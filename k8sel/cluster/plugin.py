@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +19,6 @@ from typing import IO, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from k8sel.cluster.exchange import OutOfTime
 from k8sel.errors import ClusterError
 from k8sel.wording import bare, one_line
 
@@ -59,25 +57,17 @@ class _Entry(Struct, frozen=True):
     provideClusterInfo: bool | None = None
 
 
-class Call(Struct, frozen=True):
-    """The plugin's folder, its context, and the end of the whole command by time.monotonic()."""
-
-    folder: str
-    context: str
-    deadline: float
-
-
-def run(config: Mapping[str, Any], cluster: Mapping[str, Any], call: Call) -> Given:
-    """Runs the plugin. Raises ClusterError if it gives no credential."""
+def run(config: Mapping[str, Any], cluster: Mapping[str, Any], folder: str, context: str) -> Given:
+    """Runs the plugin of ``context`` in ``folder``. Raises ClusterError if it gives no credential."""
     try:
         entry = msgspec.convert(config, _Entry)
     except msgspec.ValidationError as error:
-        raise ClusterError(f"the entry exec of context {call.context} is not usable: {error}") from None
-    name = f"the exec plugin {bare(entry.command)} of context {call.context}"
+        raise ClusterError(f"the entry exec of context {context} is not usable: {error}") from None
+    name = f"the exec plugin {bare(entry.command)} of context {context}"
     interactive = entry.interactiveMode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if entry.interactiveMode == "Always" and not interactive:
         raise ClusterError(f"{name} needs a terminal (interactiveMode: Always). Log in there first")
-    printed = _printed(entry, name, _environment(entry, cluster, interactive), call, interactive)
+    printed = _printed(entry, name, _environment(entry, cluster, interactive), folder, interactive)
     return _credential(printed, entry, name)
 
 
@@ -91,17 +81,16 @@ def _environment(entry: _Entry, cluster: Mapping[str, Any], interactive: bool) -
     return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(told)}
 
 
-def _printed(entry: _Entry, name: str, env: dict[str, str], call: Call, interactive: bool) -> bytes:
+def _printed(entry: _Entry, name: str, env: dict[str, str], folder: str, interactive: bool) -> bytes:
     """The plugin's standard output. Raises ClusterError with the last line of its standard error."""
-    limit = LOGIN_SECONDS if interactive else SECONDS
-    seconds = min(limit, max(0, call.deadline - time.monotonic()))
+    seconds = LOGIN_SECONDS if interactive else SECONDS
     try:
         process = subprocess.Popen(
             [entry.command, *(entry.args or ())],
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=call.folder or None,
+            cwd=folder or None,
             env=env,
             start_new_session=not interactive,  # so that its own children end with it
         )
@@ -112,8 +101,7 @@ def _printed(entry: _Entry, name: str, env: dict[str, str], call: Call, interact
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
-        late = OutOfTime if seconds < limit else ClusterError
-        raise late(f"{name} did not end within {seconds:.3g} s. Run it by hand, or log in again") from None
+        raise ClusterError(f"{name} did not end within {seconds:g} s. Run it by hand, or log in again") from None
     finally:
         _end(process, interactive)
     printed, complaint = out.whole(), _last_line(err.whole())

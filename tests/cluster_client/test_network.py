@@ -364,20 +364,13 @@ def test_a_kubeconfig_that_grows_is_refused(tmp_path: Path, text: str, says: str
     assert done.stderr.count("\n") == 1
 
 
-def test_timeout_covers_the_whole_command(tmp_path: Path) -> None:
-    job = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "demo"}, "spec": {
-        "image": "reg/x:1", "command": ["true"], "launcher": "python", "accelerator": {"type": "cpu"}}}  # fmt: skip
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    with fake.serving(lambda _: Reply(body=dripping())) as server:
-        config = str(fake.kubeconfig(tmp_path, server.host))
-        begun = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "k8sel", "apply", "-q", "--wait", "--timeout", "2", str(tmp_path / "job.json")],
-            env={"KUBECONFIG": config, "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def test_a_wait_ends_in_time_where_the_server_drips(at: Callable[[Answer], Cluster]) -> None:
+    cluster = at(lambda _: Reply(body=dripping()))
+    begun = time.monotonic()
+
+    with pytest.raises(ClusterError) as caught:
+        wait(cluster, JOB, timeout=0.5)
+
     assert time.monotonic() - begun < 10
-    assert (done.returncode, done.stdout) == (124, "")
-    assert done.stderr == f"{server.host}: the command did not end within its --timeout. `k8sel status` shows the job\n"
+    assert caught.value.exit_status == 124
+    assert "did not answer before the time was over" in str(caught.value)

@@ -171,7 +171,7 @@ def test_a_plugin_that_hangs_ends_with_its_children(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(exec_plugin, "SECONDS", 1.0)
     begun = time.monotonic()
     with pytest.raises(ClusterError) as caught:
-        exec_plugin.run(plugin(HANGS, env=[marked])["exec"], {}, exec_plugin.Call("", "one", float("inf")))
+        exec_plugin.run(plugin(HANGS, env=[marked])["exec"], {}, "", "one")
     assert str(caught.value) == f"{NAME} did not end within 1 s. {AGAIN.strip()}"
     assert time.monotonic() - begun < 20
     while str(tmp_path).encode() in b"".join(map(_environment, Path("/proc").glob("[0-9]*"))):
