@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -104,7 +104,8 @@ def send(cluster: Cluster, method: str, path: str, query: Mapping[str, str], bod
     def exchange(opened: Opened) -> Raw:
         response, secrets = _open(cluster, method, path, query, body)
         opened.append(response)
-        return _read(cluster, response, secrets)
+        with closing(response):  # a connection that was read to the end is in the pool again
+            return _read(cluster, response, secrets)
 
     return _in_time(cluster, exchange)
 
@@ -139,6 +140,7 @@ def _in_time(cluster: Cluster, act: Callable[[Opened], Result]) -> Result:
     """Runs ``act`` in a thread: a server that sends a byte now and then keeps each read alive, and so no read ends."""
     outcome: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
     opened: Opened = []
+    given_up = threading.Event()
 
     def run() -> None:
         try:
@@ -146,6 +148,8 @@ def _in_time(cluster: Cluster, act: Callable[[Opened], Result]) -> Result:
                 outcome.put((act(opened), None))
         except BaseException as error:
             outcome.put((None, error))
+        if given_up.is_set():
+            _close(opened)
 
     seconds = min(EXCHANGE_SECONDS, cluster.deadline - time.monotonic())
     if seconds <= 0:
@@ -154,6 +158,7 @@ def _in_time(cluster: Cluster, act: Callable[[Opened], Result]) -> Result:
     try:
         result, error = outcome.get(timeout=seconds)
     except queue.Empty:
+        given_up.set()
         for response in opened:  # ends the thread's read
             with suppress(ValueError, RuntimeError, OSError):
                 response.shutdown()
@@ -161,6 +166,11 @@ def _in_time(cluster: Cluster, act: Callable[[Opened], Result]) -> Result:
     if error is not None:
         raise error
     return result  # type: ignore[return-value]  # set where there is no error
+
+
+def _close(opened: Opened) -> None:
+    for response in opened:
+        response.close()
 
 
 def _late(cluster: Cluster) -> ClusterError:
@@ -173,9 +183,7 @@ def _late(cluster: Cluster) -> ClusterError:
 
 
 def _out_of_time(cluster: Cluster) -> OutOfTime:
-    return OutOfTime(
-        f"{cluster.host}: the server did not answer before the time was over. `k8sel status` shows the job"
-    )
+    return OutOfTime(f"{cluster.host}: no answer before the time was over. `k8sel status` shows the job")
 
 
 def _open(  # noqa: PLR0913, PLR0917 - one HTTP request has this many parts

@@ -20,6 +20,7 @@ from k8sel.facts.kinds import core_path, pod_selector
 
 _TICK_SECONDS = 1.0  # the step of time limits: the time-out, and the wait for an operator
 _WARNINGS_SECONDS = 3.0
+_LOOK_SECONDS = 5.0  # for the first look at a job, also where no time is left
 
 Message = tuple[Literal["job", "pods"], Change] | Exception
 
@@ -128,7 +129,7 @@ def wait(
     """Waits for the job's end, at most ``timeout`` seconds. ``on_change`` gets each new state, the first at once."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     last: Status | None = None
-    with following(replace(cluster, deadline=deadline), ref) as picture:
+    with following(replace(cluster, deadline=deadline + _LOOK_SECONDS), ref) as picture:
         while True:
             now = picture.status()
             if now.finished:

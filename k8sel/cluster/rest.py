@@ -139,7 +139,7 @@ def _answer(cluster: Cluster, method: str, path: str, raw: Raw) -> Answer:
         return Answer(object={}, warnings=_warnings(raw))
     found = _decoded(cluster, raw.data)
     with _checked(cluster, f"the answer to {method} {path}"):
-        shapes.check(found, path)
+        shapes.check(found, method, path)
     return Answer(object=found, warnings=_warnings(raw))
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Time = Annotated[datetime, Meta(tz=True)]
 Text = Annotated[str, Meta(max_length=32_768)]  # k8sel searches it by patterns
@@ -38,7 +38,7 @@ class Metadata(Struct, frozen=True):
     name: Name
     namespace: Name
     uid: str
-    creationTimestamp: Time
+    creationTimestamp: Time | UnsetType = UNSET
     resourceVersion: str = ""
     deletionTimestamp: str = ""
     labels: dict[str, str] = {}
@@ -128,6 +128,14 @@ class Job(Object, frozen=True):
     status: Progress = Progress()
 
 
+class LiveMetadata(Metadata, frozen=True, kw_only=True):
+    creationTimestamp: Time
+
+
+class LiveJob(Job, frozen=True):
+    metadata: LiveMetadata
+
+
 class Pod(Object, frozen=True):
     spec: PodSpec
     status: Progress = Progress()
@@ -215,11 +223,11 @@ class Single(Struct, frozen=True):
     """An object that is no item of a list names its kind."""
 
     kind: str
-    apiVersion: str
 
 
-class SingleJob(Single, frozen=True):
+class SingleJob(Struct, frozen=True):
     kind: Literal["PyTorchJob", "MPIJob"]
+    apiVersion: str
 
 
 class Cause(Struct, frozen=True):
@@ -252,8 +260,8 @@ class Change(Struct, frozen=True):
 
 
 OBJECTS: dict[str, type[Struct]] = {
-    "pytorchjobs": Job,
-    "mpijobs": Job,
+    "pytorchjobs": LiveJob,
+    "mpijobs": LiveJob,
     "pods": Pod,
     "events": Event,
     "nodes": Node,
@@ -268,7 +276,7 @@ def is_list(path: str) -> bool:
     return match is not None and not match["name"]
 
 
-def check(found: object, path: str) -> None:
+def check(found: object, method: str, path: str) -> None:
     """Raises msgspec.ValidationError if ``found`` is no answer to a GET or PATCH of ``path``."""
     match = _PATH.fullmatch(path)
     if match is None:
@@ -278,8 +286,9 @@ def check(found: object, path: str) -> None:
     if not match["name"]:
         msgspec.convert(found, Listing[item])  # type: ignore[valid-type]
         return
-    msgspec.convert(found, item)
-    msgspec.convert(found, SingleJob if item is Job else Single)
+    is_job = item is LiveJob
+    msgspec.convert(found, Job if is_job and method == "PATCH" else item)  # a dry run has made nothing
+    msgspec.convert(found, SingleJob if is_job else Single)
 
 
 def check_change(found: object, path: str) -> None:

@@ -373,4 +373,4 @@ def test_a_wait_ends_in_time_where_the_server_drips(at: Callable[[Answer], Clust
 
     assert time.monotonic() - begun < 10
     assert caught.value.exit_status == 124
-    assert "did not answer before the time was over" in str(caught.value)
+    assert "no answer before the time was over" in str(caught.value)
