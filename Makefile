@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CLUSTER := tests/cluster
 
-.PHONY: demo test lint unit gpu cluster cluster-down bench dist clean
+.PHONY: demo test lint unit gpu doctor cluster cluster-down bench dist clean
 
 # Made once, and again when what it is made from changes.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,14 +33,17 @@ gpu: $(VENV)/.installed
 	K8SEL_REQUIRE_GPU=1 $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
 
 # A real Kubernetes node on this machine, with fake GPUs, to try `k8sel apply` on (tests/cluster/README.md).
-cluster: $(VENV)/.installed
-	@$(CLUSTER)/doctor
+cluster: doctor $(VENV)/.installed
 	@$(CLUSTER)/build
 	@$(CLUSTER)/images
 	@PYTHON=$(BIN)/python $(CLUSTER)/torch
 	@$(CLUSTER)/up --keep
 	@echo "next: k8sel apply --wait $(CLUSTER)/job.yaml   (or kubectl; its own is in $${K8SEL_TEST_CACHE:-~/.cache/k8sel-testbed}/bin)"
 	@echo "at the end: make cluster-down"
+
+# Names everything that `make cluster` needs and this machine lacks, before anything is installed.
+doctor:
+	@$(CLUSTER)/doctor
 
 cluster-down:
 	@$(CLUSTER)/down

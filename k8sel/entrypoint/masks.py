@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from k8sel.entrypoint.discovery import Device, Found, with_notes
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
 if TYPE_CHECKING:
     from typing import Iterable, Mapping, Sequence
 
+    from k8sel.entrypoint.discovery import Device, Found
     from k8sel.entrypoint.protocol import Expectation
 
 
@@ -119,14 +119,15 @@ def _values(row: Row, order: str, positions: tuple[int, ...], devices: tuple[Dev
     Without UUIDs the value is empty if one of several devices is a part of a GPU (MIG): then no number is known.
     """
     known = order == "pci" and all(position < len(devices) for position in positions)
-    chosen = [devices[position] if known else Device() for position in positions]
-    if row.maskValue == "uuid" and all(device.uuid for device in chosen):
-        return [device.uuid for device in chosen]
+    uuids = [devices[position].uuid for position in positions] if known else [""]
+    numbers = [devices[position].number if known else "" for position in positions]
+    if row.maskValue == "uuid" and all(uuids):
+        return uuids
     if row.maskValue in BY_NUMBER:
-        return [device.number for device in chosen]
+        return numbers
     if row.maskValue == "uuid" and len(devices) > 1 and any(device.part for device in devices):
         return [""]
-    return [device.number or str(position) for position, device in zip(positions, chosen)]  # noqa: B905  (strict= is Python 3.10's)
+    return [number or str(position) for position, number in zip(positions, numbers)]  # noqa: B905  (strict= is Python 3.10's)
 
 
 def _written(row: Row, values: list[str]) -> str:
@@ -189,6 +190,8 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
         return ""
     if row.maskValue == "range" and all(found.devices[position].number for position in positions):
         return f"cannot be used by one process, since {row.maskEnv} is one range: use neighbours"
+    from k8sel.entrypoint.discovery import with_notes  # here alone: a plan uses the rules, and looks for no device
+
     return with_notes(f"cannot be named in {row.maskEnv}: no value for them is known by {found.how}", found)
 
 

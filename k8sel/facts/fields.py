@@ -4,8 +4,6 @@ Each place (``pod``, ``container``, ``runPolicy``, ...) has a row for each field
 The order of the rows is the order in which the fields are written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

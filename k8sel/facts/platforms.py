@@ -1,7 +1,5 @@
 """The platforms: where k8sel starts a job. A row says what a platform has; code asks the row, not the name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

@@ -11,6 +11,11 @@ PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin
 say() { echo "cluster: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
+# quietly COMMAND...: its output goes to a log, whose end is shown if it fails.
+quietly() {
+  "$@" > "$cache/$1.log" 2>&1 || { tail -n 20 "$cache/$1.log" >&2; fail "$1 failed; its whole output: $cache/$1.log"; }
+}
+
 # need PROGRAM PACKAGE: PACKAGE is how Debian calls it.
 need() {
   command -v "$1" > /dev/null || fail "$1 is missing: apt-get install $2"

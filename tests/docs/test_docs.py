@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,20 @@ def test_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text()))
     assert {target for target in named if f"\n{target}:" not in makefile} == set()
+
+
+def test_make_cluster_names_what_is_missing_before_it_installs(tmp_path: Path) -> None:
+    for program in ("bash", "cat", "dirname", "id", "make", "paste", "pgrep", "sort", "tr", "uname"):
+        (tmp_path / program).symlink_to(shutil.which(program) or program)
+    without = {"PATH": str(tmp_path), "HOME": str(tmp_path), "VENV": str(tmp_path / "venv")}
+    end = subprocess.run(
+        [tmp_path / "make", "--environment-overrides", "cluster"],
+        capture_output=True, text=True, check=False, cwd=ROOT, env=without,
+    )  # fmt: skip
+
+    assert end.returncode == 2
+    assert re.search(r"apt-get install( \S+)* containerd( \S+)* gcc ", end.stdout)
+    assert not (tmp_path / "venv").exists()
 
 
 def test_the_entrypoints_page_says_what_it_says_itself() -> None:

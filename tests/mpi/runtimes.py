@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ CLEAN = {
     if name not in {*owned_env(), *_OURS}
     and not name.startswith(("I_MPI_", "HYDRA_", "OMPI_", "PRTE_", "PMIX_", "CCL_"))
 }
+# Two mpiruns of Open MPI 4 fail if they make the same folder below /tmp at one time: orte/util/session_dir.c.
+_SCRATCH = tempfile.TemporaryDirectory(prefix="ompi")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,7 @@ class Runtime:
             **CLEAN,
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{CLEAN['PATH']}",
             "LD_LIBRARY_PATH": str(self.folder / "lib"),
+            "OMPI_MCA_orte_tmpdir_base": _SCRATCH.name,
         }
 
     def job(self, *command: str, **spec: object) -> str:

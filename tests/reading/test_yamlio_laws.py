@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import sys
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sel.errors import Problem, SpecError
 from k8sel.jobfile.yamlio import Document, dump, dump_json, parse
+from k8sel.jobfile.yamlio.read import _CONTROL
 
 # fmt: off
 TRICKY = st.sampled_from([
@@ -85,3 +89,15 @@ def test_long_keys_are_read_back() -> None:
     data = {"k" * 3000: {"x": ["y", {"z" * 2000: 1}]}, "e": {}, "l": [[], {}, [[1], 2]]}
     assert parse(dump([data]).encode(), "x")[0].data == data
     assert yaml.safe_load(dump([data])) == data
+
+
+def test_pyyamls_own_loaders_still_work_for_other_packages() -> None:
+    with pytest.raises(yaml.reader.ReaderError):
+        yaml.safe_load("a: \x07")
+    assert yaml.safe_load("{at: 2001-02-03, n: 0x1F}") == {"at": datetime.date(2001, 2, 3), "n": 31}
+
+
+def test_the_characters_that_are_refused_are_pyyamls() -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    theirs = yaml.reader.Reader.NON_PRINTABLE.search
+    assert [each for each in characters if _CONTROL.search(each)] == [each for each in characters if theirs(each)]

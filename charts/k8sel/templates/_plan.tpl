@@ -45,7 +45,7 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- $_ := set $plan "configMap" (printf "%s-k8sel-%s" $plan.name (sha256sum $content | trunc 10)) -}}
 {{- end -}}
 {{- include "k8sel.checks" $plan -}}
-{{- toJson $plan -}}
+{{- omit $plan "backends" "conflicts" | toJson -}}{{/* the checks alone read these */}}
 {{- end -}}
 
 {{/* Sets the defaults in the plan's spec, in place, and whether the user is root. Null counts as omitted. */}}

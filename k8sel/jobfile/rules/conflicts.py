@@ -5,8 +5,6 @@ in a table's row for the job's launcher, target, MPI, type or backend (``VIEWS``
 any value of the list. Every other condition is one of ``OPERATORS``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
+from k8sel.jobfile.yamlio.pyyaml import yaml
 from k8sel.jobfile.yamlio.scalars import Scalar, resolve
 from k8sel.jobfile.yamlio.words import error, json_type, json_value, place_after, syntax
 
@@ -23,8 +23,8 @@ MAX_DEPTH = 64
 MAX_NODES = 10_000  # aliases count in full: a few lines of them can expand to billions of values
 
 _Loader: Callable[[str], _Parser] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser if PyYAML has it
-# The same text as yaml.reader's pattern: `re` has already compiled that one, which takes 5 ms.
-_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What yaml.reader refuses. A set of the few refused characters compiles faster than its set of the many allowed ones.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _SURROGATE = "[\ud800-\udfff]"
 _TAG_PREFIX = "tag:yaml.org,2002:"
 _STARTER = "run `k8sel init` to create a job file"

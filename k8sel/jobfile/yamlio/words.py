@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.jobfile.yamlio.pyyaml import yaml
 from k8sel.jobfile.yamlio.scalars import Scalar
 
 _LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"  # YAML 1.1's
