@@ -160,7 +160,7 @@ def _in_time(cluster: Cluster, act: Callable[[Opened], Result]) -> Result:
     except queue.Empty:
         given_up.set()
         for response in opened:  # ends the thread's read
-            with suppress(ValueError, RuntimeError, OSError):
+            with suppress(AttributeError, ValueError, RuntimeError, OSError):  # urllib3 before 2.3 has no shutdown
                 response.shutdown()
         raise _late(cluster) from None
     if error is not None:

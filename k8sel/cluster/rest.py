@@ -21,7 +21,7 @@ _READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a broken connection must not end the 
 _OVERLOADED = 429
 _OVERLOADED_TRIES = 5
 _LONGEST_PAUSE = 30  # seconds; an overloaded server asks for 1, one that ends for about 10
-_PAGE = 200  # objects; the largest pods and nodes have about 30 KiB
+_PAGE = 100  # objects; the largest pods and nodes have about 40 KiB
 _LIST_BYTES = 64 << 20  # of all pages: about 5,000 pods
 
 

@@ -6,11 +6,14 @@ import contextlib
 import gzip
 import itertools
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,28 @@ def test_a_server_that_drips_is_left(at: Callable[[Answer], Cluster], monkeypatc
         f"{cluster.host}: the answer is not complete after 0.5 s. "
         "Check the network, VPN and proxy, then try again (context one)"
     )
+
+
+def test_a_server_that_drips_its_headers_is_left(
+    monkeypatch: pytest.MonkeyPatch, at: Callable[[Answer], Cluster]
+) -> None:
+    monkeypatch.setattr(exchange, "EXCHANGE_SECONDS", 0.5)
+
+    def drip(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError), listener.accept()[0] as client:
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            for _ in range(100):
+                client.sendall(b"x")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        host = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        begun = time.monotonic()
+        message = refused(lambda: status(replace(at(lambda _: Reply()), host=host), JOB), 10 * MEGABYTE)
+
+    assert time.monotonic() - begun < 5
+    assert message.startswith(f"{host}: the answer is not complete after 0.5 s.")
 
 
 @pytest.mark.parametrize(("code", "path"), [(200, PODS), (403, PODS), (403, f"{PODS}/demo-master-0/log")])
