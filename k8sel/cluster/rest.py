@@ -22,6 +22,7 @@ _OVERLOADED = 429
 _OVERLOADED_TRIES = 5
 _LONGEST_PAUSE = 30  # seconds; an overloaded server asks for 1, one that ends for about 10
 _PAGE = 100  # objects; the largest pods and nodes have about 40 KiB
+_PARTS = 300_000  # lists and objects of one answer: 100 pods have about 30,000; an empty list takes 3 bytes, here 120
 _LIST_BYTES = 64 << 20  # of all pages: about 5,000 pods
 
 
@@ -145,6 +146,8 @@ def _answer(cluster: Cluster, method: str, path: str, raw: Raw) -> Answer:
 
 def _decoded(cluster: Cluster, data: bytes) -> Object:
     """JSON as data without null. The caller checks that it is an object."""
+    if data.count(b"[") + data.count(b"{") > _PARTS:
+        raise _unusable(cluster, f"the answer has more than {_PARTS} lists and objects")
     try:
         found: Object = shapes.present(msgspec.json.decode(data))
     except RecursionError:

@@ -220,6 +220,14 @@ WRONG = [
 ]
 
 
+def test_an_answer_of_tiny_parts_is_refused(at: Callable[[Answer], Cluster]) -> None:
+    cluster = at(sick(PODS, Reply(body=b'{"items": [' + b"[]," * (2 * MEGABYTE) + b"[]]}")))
+
+    message = refused(lambda: status(cluster, JOB), 40 * MEGABYTE)
+
+    assert "the answer has more than 300000 lists and objects" in message
+
+
 @pytest.mark.parametrize("body", [*NOT_JSON, *WRONG], ids=lambda body: repr(body[:12]))
 @pytest.mark.parametrize("path", ["/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/demo", PODS])
 def test_a_malformed_answer_is_named(
