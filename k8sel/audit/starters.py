@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sel.adopt.line.dropped import TABLE as DROPPED
-from k8sel.adopt.manifest.reader import Manifest, number
+from k8sel.adopt.manifest.reader import Manifest, number, positions
 from k8sel.audit.launching import TORCHRUN, processes_of_a_node, starts
 from k8sel.audit.trap import Found, trap
 
@@ -88,8 +88,8 @@ def _deepspeed_order(manifest: Manifest) -> Iterator[Found]:
         include = start.option("--include", "-i")
         masks = [variable.value for name, variable in container.variables.items() if name.endswith("_VISIBLE_DEVICES")]
         for text in (include.rpartition(":")[2] if include else "", *masks):
-            listed = text.split(",")
-            if len(listed) > 1 and all(map(str.isdecimal, listed)) and listed != sorted(listed, key=int):
+            numbers = positions(text.split(","))
+            if len(numbers) == text.count(",") + 1 and list(numbers) != sorted(numbers):
                 yield start.path, f"deepspeed gets devices {text}"
 
 

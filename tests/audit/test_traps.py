@@ -138,3 +138,10 @@ def test_a_mask_with_a_number_of_thousands_of_digits_is_beyond_the_count() -> No
     assert "9" * 5000 in text
     (finding,), _ = audit(text.encode(), "trap.yaml")
     assert finding.trap.id == "mask-beyond-count"
+
+
+def test_a_long_number_among_devices_of_deepspeed_is_no_fault() -> None:
+    text = (CASES / "deepspeed-sorts" / "trap.yaml").read_text()
+    assert "worker-0:1,0" in text
+    findings, _ = audit(text.replace("worker-0:1,0", f"worker-0:{'9' * 5000},0").encode(), "trap.yaml")
+    assert "deepspeed-sorts" in [finding.trap.id for finding in findings]

@@ -164,6 +164,7 @@ def test_a_long_line_takes_little_time(line: str, words: str) -> None:
     [
         "mpirun -n 2 --map-by slot:PE={} --bind-to core python t.py",
         "mpiexec.hydra -n 2 -bind-to core:{} python t.py",
+        "mpirun -n 4 -H a:2,b:2 --map-by ppr:{}:node python t.py",
         "I_MPI_PIN_CELL=core I_MPI_PIN_DOMAIN={}:compact mpirun -n 2 python t.py",
         "torchrun --nproc_per_node={} t.py",
         "CUDA_VISIBLE_DEVICES={} python t.py",

@@ -71,7 +71,7 @@ _VARIABLES = {
     **dict.fromkeys(("HYDRA_", "MPICH_", "MPIR_"), (MPICH,)),
 }
 _HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
-_PER_NODE = re.compile(r"ppr:([0-9]+):node(:.*)?")
+_PER_NODE = re.compile(r"ppr:([0-9]{1,9}):node(:.*)?")
 
 
 def apply(draft: Draft, words: Sequence[Word], program: Word) -> None:

@@ -20,6 +20,7 @@ from k8sel.jobfile.yamlio import Document
 REPLICAS = {"PyTorchJob": ("spec", "pytorchReplicaSpecs"), "MPIJob": ("spec", "mpiReplicaSpecs")}
 TEMPLATES = {"Job": ("spec", "template", "spec"), "Pod": ("spec",)}
 KINDS = (*REPLICAS, *TEMPLATES)
+_DIGITS, _BEYOND = 9, 10**9  # digits of a number, and a number above all of them
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -149,6 +150,11 @@ def number(value: object) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
         return int(value)
     return value if isinstance(value, int) else None
+
+
+def positions(listed: Iterable[str]) -> tuple[int, ...]:
+    """Returns the numbers of a mask. Python refuses to read one of thousands of digits: it is beyond any count."""
+    return tuple(int(part) if len(part) <= _DIGITS else _BEYOND for part in listed if part.isdecimal())
 
 
 def _manifest(document: Document, data: object, root: FieldPath) -> Iterator[Manifest]:

@@ -133,7 +133,7 @@ def _check_user(client: DockerClient, container: Container) -> None:
     if not container.not_root:
         return
     user = ((client.images.get(container.image).attrs["Config"] or {}).get("User") or "root").partition(":")[0]
-    if user.isdecimal() and int(user) != 0:
+    if user.isdecimal() and user.strip("0"):
         return
     why = "runs as root" if user in ("root", "0") else f"has a user without a number, {user}, which may be root"
     raise ContainersError(
