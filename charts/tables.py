@@ -184,6 +184,7 @@ def _entrypoint() -> Table:
         "script": brought.SCRIPT,
         "archive": brought.ARCHIVE,
         "variable": protocol.VARIABLE,
+        "emptied": protocol.EMPTIED,
         "version": protocol.VERSION,
         "expected": {name: {"path": path, "default": optional[name]} for name, path in EXPECTED.items()},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from k8sel.entrypoint import protocol
 from k8sel.entrypoint.report import RECEIPT
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS
-from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
+from k8sel.receipts.collect import Mixed, Receipts, collect, saved
+from k8sel.receipts.lines import Line, prefixed
 
 if TYPE_CHECKING:
     from k8sel.cluster import Cluster, JobRef, LogLine, PodStatus, Status
@@ -33,7 +35,7 @@ def of_file(file: str) -> Receipts:
     data = options.text(file, absent="make it with `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`")
     what = "standard input" if file == "-" else file
     try:
-        found = saved(data) or collect(Line(text=text) for text in data.decode(errors="replace").splitlines())
+        found = saved(data) or collect(map(prefixed, _lines(data.decode(errors="replace"))))
     except Mixed as jobs:
         raise options.usage(f"{what} has receipts of several jobs: {jobs}", "make one file for each job") from None
     except ValueError as error:
@@ -46,6 +48,11 @@ def of_file(file: str) -> Receipts:
     return found
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yields the lines of a log. str.splitlines would end a line at signs that a program prints within it."""
+    return (line.removesuffix("\r") for line in text.split("\n"))
+
+
 def of_job(at: Cluster, ref: JobRef) -> Receipts:
     """The receipts in the logs of a job's pods. Raises ClusterError if there is none."""
     from k8sel import cluster
@@ -54,7 +61,7 @@ def of_job(at: Cluster, ref: JobRef) -> Receipts:
     seen = _Logs(cluster.status(at, ref))
     cluster.logs(at, ref, follow=False, on_line=seen.take)
     planned = _planned(expected)
-    found = collect(seen.receipts, planned)
+    found = collect(seen.receipts, planned, ref.name if planned else None)
     wanted = JOB_KINDS[seen.status.kind].nodes(seen.status.name, planned) if planned else ()
     if found is None:
         every = wanted or [pod.node for pod in seen.status.pods]
@@ -85,8 +92,7 @@ class _Logs:
     def take(self, line: LogLine) -> None:
         """Takes in one line of any pod."""
         if RECEIPT in line.text:
-            launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
-            self.receipts.append(Line(text=line.text, node=None if launcher else line.node))
+            self.receipts.append(Line(text=line.text, speaker=line.node, run=line.pod))
         own = line.text.startswith((_ENTRYPOINT, RECEIPT))
         self.spoken[line.node] = self.spoken.get(line.node, False) or own
 
