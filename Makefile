@@ -9,7 +9,8 @@ CLUSTER := tests/cluster
 # Made once, and again when what it is made from changes.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install -q --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 # The main job on one machine, with no cluster and no GPU: two processes by torchrun, an all-reduce between them.

@@ -192,7 +192,7 @@ def _start(spec: Schema) -> None:
     """Requires an image, and restricts the command and the variables' names."""
     fields = spec["properties"]
     spec["required"] = [*spec["required"], "image"]
-    fields["image"] = {**fields["image"], "type": "string", "pattern": f"^[^{SPACE}\0]*$"}
+    fields["image"] = {**fields["image"], "type": "string", "pattern": _whole(launch_rules.IMAGE)}
     fields["command"] |= {
         "items": {"type": "string", **NO_ZERO_BYTE},
         "allOf": [{"items": [{"pattern": f"[^{SPACE}]"}]}],

@@ -21,6 +21,7 @@ from k8sel.jobfile import canonical, validate
 from k8sel.jobfile import load as loading
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import default
+from k8sel.jobfile.limits import MAX_BYTES
 from k8sel.jobfile.load import Job, locate
 from k8sel.jobfile.rules.devices import AUTO
 from k8sel.jobfile.spec import JobFile
@@ -44,7 +45,8 @@ def load(source: str | PathLike[str] | bytes | Mapping[str, Any], name: str = "<
         return loading.load(source, name)
     if isinstance(source, Mapping):
         return loading.load_data(source)
-    return loading.load(Path(source).read_bytes(), fspath(source))
+    with Path(source).open("rb") as file:
+        return loading.load(file.read(MAX_BYTES + 1), fspath(source))  # no more than shows that it is too large
 
 
 def check(job: Job, platform: str = "kubernetes", *, namespace_policy: str = "privileged") -> list[Problem]:

@@ -15,6 +15,7 @@ from enum import Enum
 from msgspec import Struct
 
 FieldPath = tuple[str | int, ...]
+LONGEST_PATH = 1000  # characters: a key may have a million, and each problem below it shows it
 
 
 class Kind(str, Enum):
@@ -63,6 +64,8 @@ def format_path(path: FieldPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    if len(text) > LONGEST_PATH:
+        text = f"{text[:LONGEST_PATH]}..."
     return text if text.isprintable() else ascii(text)[1:-1]  # a key can contain control characters
 
 

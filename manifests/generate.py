@@ -188,6 +188,9 @@ def _index() -> str:
 One folder a situation: its job file, the object that k8sel makes of it, and what it needs.
 Written by `python manifests/generate.py` from the job files.
 
+Each job runs as user 1000, so its image has to work for any user. Four run as root: the group that owns AMD's and
+Intel's device nodes differs by host, no source names the owner of Gaudi's, and MPI's sshd needs a user of the image.
+
 | folder | what for |
 |---|---|
 {rows}

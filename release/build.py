@@ -4,11 +4,13 @@ k8sel-VERSION-py3-none-any.whl, k8sel-VERSION.tar.gz    the package
 entrypoint.pyz                                          the check in the container, for images of one's own
 k8sel-VERSION.tgz                                       the chart; `helm package` would write the time of day into it
                                                         (helm/helm pkg/chartutil/save.go, writeToTar)
+k8sel-VERSION.cdx.json                                  the bill of materials (CycloneDX): what the package needs
+SECURITY.md                                             how to report a weakness, and how to check these files
 SHA256SUMS                                              of these
 k8sel:VERSION, k8sel-entrypoint:VERSION                 the Dockerfile's images, where a Docker daemon answers
 
 SOURCE_DATE_EPOCH is the time of every file; by default that of the last commit. BASE is the images' base, which has the
-Python that runs this.
+Python that runs this; name it by its digest (python:3.12-slim@sha256:...) and the images can be made again.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import bill
 
 from k8sel import __version__
 from k8sel.bundle import files as brought
@@ -48,7 +54,10 @@ def build(out: Path) -> list[Path]:
         archive, chart = out / brought.ARCHIVE, out / f"k8sel-{__version__}.tgz"
         archive.write_bytes(zipapp.build())
         chart.write_bytes(_packed(_chart(tree, archive.read_bytes()), time))
-    made += [archive, chart]
+    materials, security = out / f"k8sel-{__version__}.cdx.json", out / "SECURITY.md"
+    materials.write_text(bill.bill(time), encoding="utf-8")
+    shutil.copyfile(ROOT / security.name, security)
+    made += [archive, chart, materials, security]
     sums = out / "SHA256SUMS"
     sums.write_text("".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(made)))
     return [*made, sums]
@@ -58,11 +67,18 @@ def images(wheel: Path, base: str = f"python:{PYTHON}-slim") -> Iterable[str]:
     """The images' names, each when it is built: the wheel and what it needs on ``base``."""
     with tempfile.TemporaryDirectory() as folder:
         tree = _tree(Path(folder, "k8sel"))
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
-        _run(*pip, "--target", tree / "build" / "site", "-c", ROOT / "constraints.txt", wheel)
+        install(wheel, tree / "build" / "site", Path(folder, "pins.txt"))
         for target, name in IMAGES.items():
             _run("docker", "build", "-q", "--build-arg", f"BASE={base}", "--target", target, "-t", name, tree)
             yield name
+
+
+def install(wheel: Path, site: Path, pins: Path) -> None:
+    """Installs the wheel in ``site``, and what it needs with the hashes of constraints.txt, written to ``pins``."""
+    pins.write_text(bill.pins(bill.needed()), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-deps"]
+    _run(*pip, "--target", site, "--require-hashes", "-r", pins)
+    _run(*pip, "--target", site, wheel)
 
 
 def _run(*words: str | Path, **env: str) -> None:
@@ -152,7 +168,13 @@ def main() -> None:
         print("no images: no Docker daemon answers", file=sys.stderr)
         return
     (wheel,) = [file for file in made if file.suffix == ".whl"]
-    for name in images(wheel, os.environ.get("BASE") or f"python:{PYTHON}-slim"):
+    base = os.environ.get("BASE") or f"python:{PYTHON}-slim"
+    if "@sha256:" not in base:
+        print(
+            f"the base {base} is a tag and may move: BASE={base}@sha256:... makes the same images again",
+            file=sys.stderr,
+        )
+    for name in images(wheel, base):
         print(name)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Variable, dig, mapping, resources, row_of
 from k8sel.audit.trap import Found, trap
 from k8sel.entrypoint.masks import needed, unordered
 from k8sel.facts.accelerators import ROWS, Row
 
+_DIGITS, _BEYOND = 9, 10**9  # digits of a device's number, and a number above all of them
 _PLUGIN = "NVIDIA/k8s-device-plugin README.md, internal/plugin/server.go"
 _KUBELET = "kubernetes/kubernetes pkg/kubelet/kubelet_pods.go (GenerateRunContainerOptions)"
 _CUDA = "docs.nvidia.com CUDA programming guide, CUDA environment variables"
@@ -75,6 +76,11 @@ def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
             yield variable.path, f"{name}={variable.value} beside {parts[0].resource}"
 
 
+def _numbers(listed: Iterable[str]) -> tuple[int, ...]:
+    """Returns the numbers of a mask. Python refuses to read one of thousands of digits: it is beyond any count."""
+    return tuple(int(part) if len(part) <= _DIGITS else _BEYOND for part in listed if part.isdecimal())
+
+
 @trap(
     id="mask-beyond-count",
     looks_at="a mask with numbers of the host",
@@ -85,7 +91,7 @@ def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
 def _beyond_count(manifest: Manifest) -> Iterator[Found]:
     for container, row, name, variable, listed in _masks(manifest):
         count = sum(each.count for each in container.requested if each.row is row)
-        positions = [int(part) for part in listed if part.isdecimal()]
+        positions = _numbers(listed)
         if 0 < count < needed(positions) and row.mask_value != "module":
             yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
 
@@ -99,8 +105,7 @@ def _beyond_count(manifest: Manifest) -> Iterator[Found]:
 )
 def _unordered(manifest: Manifest) -> Iterator[Found]:
     for _, row, name, variable, listed in _masks(manifest):
-        numbers = tuple(int(part) for part in listed if part.isdecimal())
-        if unordered(row.at_start, [numbers]):
+        if unordered(row.at_start, [_numbers(listed)]):
             yield variable.path, f"{name}={variable.value}"
 
 

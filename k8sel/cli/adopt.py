@@ -10,6 +10,7 @@ import typer
 
 from k8sel.cli.cluster import connected
 from k8sel.cli.options import Context, Namespace, Quiet, choice, rows, shown, text, usage, warn, write_new
+from k8sel.jobfile.limits import MAX_BYTES
 
 Line = Annotated[
     str, typer.Argument(help="The command line, in quotes; - is standard input, for several lines.", metavar="[LINE]")
@@ -57,7 +58,8 @@ def from_(
     if manifest is not None:
         source, file = _manifest(manifest, context, namespace)
     else:
-        source, file = (_text(line), shown(line)) if line == "-" else (line, "<line>")
+        piped = line == "-"
+        source, file = (_text(line, "a command line", fromline.MAX_BYTES), shown(line)) if piped else (line, "<line>")
     options = fromline.Options(file=file, name=name, image=image, accelerator=accelerator)
     made, notes = (fromline if manifest is None else frommanifest).convert(source, options)
     warn(notes, quiet)
@@ -74,11 +76,11 @@ def _manifest(named: str, context: str | None, namespace: str | None) -> tuple[s
 
     wanted = objects.named(named)
     if wanted is None or Path(named).exists():
-        return _text(named), shown(named)
+        return _text(named, "a manifest", MAX_BYTES), shown(named)
     from k8sel.jobfile import yamlio
 
     return yamlio.dump([objects.read(connected(context, namespace), *wanted)]), named
 
 
-def _text(file: str) -> str:
-    return text(file).decode("utf-8", "replace")
+def _text(file: str, what: str, most: int) -> str:
+    return text(file, what=what, most=most).decode("utf-8", "replace")

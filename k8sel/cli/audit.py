@@ -26,7 +26,7 @@ def audit(
     from k8sel.cli.streams import write
 
     choice("-o", output, OUTPUTS)
-    audited = parsed(files, audit)
+    audited = parsed(files, audit, what="a manifest")
     findings = [finding for found, _ in audited for finding in found]
     shown = {"text": show_audit.text, "json": show_audit.as_json, "sarif": show_audit.sarif}[output]
     write(shown(findings))

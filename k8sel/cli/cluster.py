@@ -171,7 +171,10 @@ def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
 
 
 def _print_line(line: LogLine) -> None:
-    print(f"{line.node} | {line.text}", flush=True)
+    from k8sel.cli import streams
+
+    streams.write(f"{line.node} | {line.text}\n")
+    sys.stdout.flush()
 
 
 def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:

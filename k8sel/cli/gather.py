@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,7 +24,17 @@ if TYPE_CHECKING:
 
 _ENTRYPOINT = "k8sel: "  # the prefix of its lines
 _ROTATED = "The cluster keeps only the last part of a long log (the kubelet's containerLogMaxSize)"
+_MAKE = "make it with `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`"
+_FEWER = f"keep the lines of one job's last start: grep {RECEIPT.strip()} LOG"
+MOST_RECEIPTS = 8 << 20  # bytes of receipts: 4,096 ranks write 2 MB; in memory they take ten times as much
+MOST_LOG = 256 << 20  # bytes of a log: the kubelet keeps 10 MiB a container
+LONGEST_LINE = 1 << 20  # bytes; a longer line is read in pieces
+_MARK = RECEIPT.encode()
 _LAUNCHER = "launcher"  # the role of the pod whose log has the output of the other pods' processes
+
+
+class TooLong(Exception):
+    """A log with more than k8sel reads; the text says of what."""
 
 
 def is_file(name: str) -> bool:
@@ -32,10 +44,12 @@ def is_file(name: str) -> bool:
 
 def of_file(file: str) -> Receipts:
     """The receipts in a log or a JSON document; - is standard input."""
-    data = options.text(file, absent="make it with `k8sel logs JOB > FILE` or `k8sel receipt JOB -o json > FILE`")
     what = "standard input" if file == "-" else file
     try:
-        found = saved(data) or collect(map(prefixed, _lines(data.decode(errors="replace"))))
+        with options.opened(file, absent=_MAKE) as stream:
+            found = _read(stream)
+    except TooLong as error:
+        raise options.usage(f"{what} has {error}", _FEWER) from None
     except Mixed as jobs:
         raise options.usage(f"{what} has receipts of several jobs: {jobs}", "make one file for each job") from None
     except ValueError as error:
@@ -48,9 +62,33 @@ def of_file(file: str) -> Receipts:
     return found
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Yields the lines of a log. str.splitlines would end a line at signs that a program prints within it."""
-    return (line.removesuffix("\r") for line in text.split("\n"))
+def _read(stream: IO[bytes]) -> Receipts | None:
+    """The receipts in a document, which has at most MOST_RECEIPTS bytes, or in a log."""
+    start = stream.read(MOST_RECEIPTS + 1)
+    found = saved(start) if len(start) <= MOST_RECEIPTS else None
+    return found or collect(_lines(start + stream.readline(LONGEST_LINE), stream))
+
+
+def _lines(start: bytes, stream: IO[bytes]) -> Iterator[Line]:
+    """The lines with receipts of a log, which begins with ``start``. Raises TooLong for more than any job writes.
+
+    Only a line feed ends a line, and a later piece of a long line begins none: a program prints what it likes in it.
+    """
+    read = kept = 0
+    begins = True
+    for data in chain(io.BytesIO(start), iter(lambda: stream.readline(LONGEST_LINE), b"")):
+        read += len(data)
+        _at_most(MOST_LOG, read, "bytes, and a log")
+        if begins and _MARK in data:
+            kept += len(data)
+            _at_most(MOST_RECEIPTS, kept, "bytes of receipts, and a job")
+            yield prefixed(data.decode(errors="replace").removesuffix("\n").removesuffix("\r"))
+        begins = data.endswith(b"\n")
+
+
+def _at_most(most: int, found: int, what: str) -> None:
+    if found > most:
+        raise TooLong(f"more than {most} {what} has at most {most}")
 
 
 def of_job(at: Cluster, ref: JobRef) -> Receipts:

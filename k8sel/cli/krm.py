@@ -7,6 +7,7 @@ api/internal/utils/annotations.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from k8sel import api
 from k8sel.errors import Kind, Problem, SpecError, format_path
-from k8sel.jobfile import yamlio
+from k8sel.jobfile import limits, yamlio
 from k8sel.jobfile.spec import API_VERSION
 from k8sel.jobfile.spec import KIND as JOB
 
@@ -23,7 +24,8 @@ Object = dict[str, Any]
 
 KIND = "ResourceList"
 GROUP = API_VERSION.partition("/")[0] + "/"
-JOB_FILES = 100  # a list may be this many times as large as a job file
+JOB_FILES = 20  # a list may be this many times as large as a job file
+MAX_BYTES = JOB_FILES * limits.MAX_BYTES
 SEVERITIES = {Kind.WARNING: "warning", Kind.NOTE: "info"}  # every other kind is an error
 PREFIXES = ("config.kubernetes.io/", "internal.config.kubernetes.io/", "config.k8s.io/", "kustomize.config.k8s.io/")
 LOCAL = "config.kubernetes.io/local-config"  # marks objects that are not for the cluster, such as a generator's config
@@ -60,7 +62,11 @@ class Finding(Struct, frozen=True, kw_only=True):
                 **{key: metadata[key] for key in ("name", "namespace") if key in metadata},
             },
             **({"field": {"path": format_path(self.problem.path)}} if self.problem.path else {}),
-            **({"file": {"path": file, **({"index": int(index)} if index.isdecimal() else {})}} if file else {}),
+            **(
+                {"file": {"path": file, **({"index": int(index)} if re.fullmatch("[0-9]{1,9}", index) else {})}}
+                if file
+                else {}
+            ),
         }
 
 

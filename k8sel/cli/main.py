@@ -204,7 +204,7 @@ def run(
     (job_plan,) = plans(_one(file, "run"), quiet, platform="run", nodes=nodes)
     command = processes.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
-        print(command)
+        streams.write(f"{command}\n")
         return
     if show_plan:
         show.plan(job_plan, "table", PLATFORMS["run"])
@@ -234,7 +234,7 @@ def docker(
     (job_plan,) = plans(_one(file, "docker"), quiet, platform="docker", nodes=nodes)
     made, network = resolve.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
-        print(lines(made, network))
+        streams.write(f"{lines(made, network)}\n")
         return
     if show_plan:
         show.plan(job_plan, "table", PLATFORMS["docker"])

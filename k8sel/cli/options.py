@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from msgspec.structs import replace
 
 from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.jobfile.limits import MAX_BYTES
 from k8sel.wording import bare, did_you_mean, duplicate, not_supported
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ Nodes = Annotated[
 Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the file's, or the context's.")]
 Context = Annotated[str | None, typer.Option(help="The kubeconfig's context; default: its current one.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings and no progress.")]
+_TOO_LARGE = "give a part of it, or another file"
 _READ_HINTS = {
     errno.ENOENT: "run `k8sel init` to write a starter file",
     errno.EISDIR: "name the files in it",
@@ -57,13 +60,18 @@ def parsed(
     files: Iterable[str],
     parse: Callable[[bytes, str], Parsed],
     judge: Callable[[list[Parsed]], Iterable[Problem]] = lambda _: (),
+    *,
+    what: str = "a job file",
 ) -> list[Parsed]:
-    """The result of ``parse`` for each file. Raises the problems of all files, and those that ``judge`` finds."""
+    """The result of ``parse`` for each file. Raises the problems of all files, and those that ``judge`` finds.
+
+    ``what`` each file is, for the message about a file that is too large.
+    """
     found: list[Parsed] = []
     problems: list[Problem] = []
     for file in files:
         try:
-            found.append(parse(text(file), shown(file)))
+            found.append(parse(text(file, what=what), shown(file)))
         except SpecError as error:
             problems += error.problems
     problems += judge(found)
@@ -96,12 +104,24 @@ def _twice(first: Location, second: Location, name: str) -> Problem:
     return replace(duplicate(("metadata", "name"), message, hint), location=second)
 
 
-def text(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> bytes:
-    """The content of ``file``; - is standard input. ``absent``: the hint for a missing file."""
+def text(file: str, *, what: str = "a job file", most: int = MAX_BYTES) -> bytes:
+    """The content of ``file``; - is standard input. ``what`` it is has at most ``most`` bytes: no more is read."""
+    with opened(file) as stream:
+        found = stream.read(most + 1)
+    if len(found) > most:
+        raise usage(f"{shown(file)} has more than {most} bytes, and {what} has at most {most}", _TOO_LARGE)
+    return found
+
+
+@contextmanager
+def opened(file: str, absent: str = _READ_HINTS[errno.ENOENT]) -> Iterator[IO[bytes]]:
+    """Opens ``file``; - is standard input. ``absent``: the hint for a missing file."""
     if file == "-":
-        return _standard_input()
+        yield _standard_input()
+        return
     try:
-        return Path(file).read_bytes()
+        with Path(file).open("rb") as stream:
+            yield stream
     except OSError as error:
         hints = {**_READ_HINTS, errno.ENOENT: absent}
         hint = _nearest_file(file) or hints.get(error.errno or 0, "name a file that can be read")
@@ -117,10 +137,10 @@ def _nearest_file(file: str) -> str:
     return near.replace("did you mean ", f"did you mean {path.parent}/" if path.parent.name else "did you mean ")
 
 
-def _standard_input() -> bytes:
+def _standard_input() -> IO[bytes]:
     if sys.stdin is None:
         raise usage("standard input is closed", "name a file, or use `k8sel ... - < FILE`")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer
 
 
 def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:

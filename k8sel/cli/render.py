@@ -35,11 +35,11 @@ def render(
 
 def _function(files: list[str], output: str, quiet: bool) -> None:
     """Prints a ResourceList, also after errors. An error in any job gives exit status 1, as orchestrators expect."""
-    from k8sel.cli.krm import answer
+    from k8sel.cli.krm import MAX_BYTES, answer
 
     if len(files) != 1:
         raise usage(f"--krm takes one ResourceList, and {len(files)} files are given", "use k8sel render --krm -")
-    made = answer(text(files[0]), shown(files[0]))
+    made = answer(text(files[0], what="a ResourceList", most=MAX_BYTES), shown(files[0]))
     for finding in made.findings:
         if finding.severity == "error" or not quiet:
             print(finding, file=sys.stderr)

@@ -6,13 +6,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from k8sel.cluster import trouble
 from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
-from k8sel.cluster.rest import Cluster, Object, Refused
+from k8sel.cluster.rest import Cluster, Object, OutOfTime, Refused
 from k8sel.cluster.status import Status, pods_of, read, warnings_of
 from k8sel.cluster.watch import PATIENCE_SECONDS, Change, Patience, Subject, watch
 from k8sel.errors import ClusterError
@@ -20,6 +20,7 @@ from k8sel.facts.kinds import core_path, pod_selector
 
 _TICK_SECONDS = 1.0  # the step of time limits: the time-out, and the wait for an operator
 _WARNINGS_SECONDS = 3.0
+_LOOK_SECONDS = 5.0  # for the first look at a job, also where no time is left
 
 Source = Literal["job", "pods"]
 Message = (
@@ -161,7 +162,8 @@ def wait(
     """
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     last: Status | None = None
-    with following(cluster, ref, on_notice, PATIENCE_SECONDS) as picture:
+    bounded = replace(cluster, deadline=deadline + _LOOK_SECONDS)
+    with following(bounded, ref, on_notice, PATIENCE_SECONDS) as picture:
         while True:
             now = picture.status()
             if now.finished:
@@ -175,7 +177,8 @@ def wait(
                 raise deleted_meanwhile(picture.job)
             if time.monotonic() >= deadline:
                 return Outcome(result="timeout", status=now)
-            picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
+            with suppress(OutOfTime):  # of a watch: the next round returns
+                picture.update(min(_TICK_SECONDS, deadline - time.monotonic()))
 
 
 def _last_look(picture: Picture, now: Status, last: Status | None) -> Status:

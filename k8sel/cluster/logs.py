@@ -20,7 +20,7 @@ _SILENCE_SECONDS = 120  # then the reader opens the stream again: a dead connect
 _RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
 _AFTER_END_SECONDS = 5  # of silence, after which a pod that outlives its job (an MPI worker's sshd) is ignored
-_BACKLOG = 10_000  # lines: a slow terminal slows the readers, and memory stays small
+_BACKLOG = 1_000  # lines of at most 256 KiB: a slow terminal slows the readers, and memory stays small
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from k8sel.cluster.rest import Broken, Cluster, Object, Refused, Silent, Unreachable, lines, request
+from k8sel.cluster.rest import Broken, Cluster, Object, Refused, Silent, Unreachable, change, lines, request
 
 _SERVER_SECONDS = 240  # the server ends each watch regularly after this time
 _SILENCE_SECONDS = 75  # bookmarks come about once a minute: a longer silence means a dead connection
 PATIENCE_SECONDS = 300  # how long to wait for a server that does not answer
 _PAUSES = (0.2, 0.5, 1, 2, 5)
+_LINE_BYTES = 8 << 20  # a line is an object; the API server takes objects of at most 3 MiB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +75,10 @@ def _listed(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[str,
 def _events(cluster: Cluster, path: str, query: Mapping[str, str], patience: Patience) -> Iterator[Object]:
     wanted = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_SERVER_SECONDS)}
     try:
-        with lines(cluster, path, query=wanted, read_seconds=_SILENCE_SECONDS) as each:
+        with lines(cluster, path, query=wanted, read_seconds=_SILENCE_SECONDS, longest=_LINE_BYTES) as each:
             patience.renew()
             for line in each:
-                yield _event(cluster, json.loads(line))
+                yield _event(cluster, change(cluster, path, line))
     except Silent:
         return
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from k8sel.receipts.lines import Fields, Line, checked, receipts
 from k8sel.receipts.runs import Runs, shortened
+from k8sel.wording import one_line
 
 VERSION = 1
 _DIGITS = 9  # of a rank: a longer number is not a rank
@@ -158,7 +159,7 @@ def _dict(document: Fields, name: str) -> Fields:
 def plain(value: object) -> str:
     """Returns a value from a log on one line, without control characters."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return (text if text.isprintable() else ascii(text)[1:-1]) or "-"
+    return one_line(text) or "-"
 
 
 def natural(name: str) -> tuple[str, int, str]:

@@ -131,3 +131,10 @@ def test_a_program_without_arguments_is_no_fault() -> None:
     text = b"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, command: [python]}]}}"
 
     assert audit(text, "pod.yaml") == ([], 1)
+
+
+def test_a_mask_with_a_number_of_thousands_of_digits_is_beyond_the_count() -> None:
+    text = (CASES / "mask-beyond-count" / "trap.yaml").read_text().replace('"2,3"', f'"{"9" * 5000}"')
+    assert "9" * 5000 in text
+    (finding,), _ = audit(text.encode(), "trap.yaml")
+    assert finding.trap.id == "mask-beyond-count"

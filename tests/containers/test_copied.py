@@ -43,3 +43,12 @@ def test_a_pipe_that_does_not_wait_loses_nothing(out: int) -> None:
         read += os.read(out, 65536)
     writing.join()
     assert read == whole
+
+
+def test_a_line_without_an_end_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 MiB in one line: whole, it would be copied 4,096 times before the first byte is written."""
+    written: list[int] = []
+    monkeypatch.setattr(output, "_write", lambda _, data: written.append(len(data)))
+    output.copy(((b"x" * 65536, None) for _ in range(4096)), b"n: ")
+    assert max(written) <= output.LONGEST + 65536 + len(b"n: \n")
+    assert sum(written) >= 256 << 20

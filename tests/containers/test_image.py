@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from dist.building import builder
 
 from cluster import machine
 from containers.client import BASE, Docker, job
@@ -150,19 +150,7 @@ def cli_image(docker_daemon: Docker, tmp_path_factory: pytest.TempPathFactory) -
     shutil.copy(ROOT / "Dockerfile", context)
     shutil.copytree(ROOT / "k8sel", context / "k8sel", ignore=shutil.ignore_patterns("__pycache__"))
     site = context / "build" / "site"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-compile",
-        "--target",
-        str(site),
-        "-c",
-        str(ROOT / "constraints.txt"),
-    ]
-    subprocess.run([*install, "--disable-pip-version-check", str(ROOT)], check=True)
+    builder().install(ROOT, site, context / "pins.txt")
     docker_daemon("build", "-q", "--build-arg", f"BASE={BASE}", "--target", "cli", "-t", "cli", str(context))
     return "cli"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,7 @@ pytestmark = pytest.mark.xdist_group("dist")
 EXAMPLE = ROOT / "examples" / "ordered-torchrun.yaml"
 WHEEL, SDIST = f"k8sel-{__version__}-py3-none-any.whl", f"k8sel-{__version__}.tar.gz"
 CHART_FILE, ARCHIVE = f"k8sel-{__version__}.tgz", "entrypoint.pyz"
+BILL = f"k8sel-{__version__}.cdx.json"
 TIME = 1_000_000_000
 
 
@@ -41,7 +45,10 @@ def installed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel, and what it says that it needs."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=True)
-    install(folder / "bin", made / WHEEL, "-c", ROOT / "constraints.txt")
+    install(folder / "bin", "--require-hashes", "-r", ROOT / "constraints.txt")
+    install(folder / "bin", "--no-deps", made / WHEEL)
+    done = run(folder / "bin" / "python", "-m", "pip", "check")
+    assert (done.returncode, done.stdout) == (0, "No broken requirements found.\n")
     return folder / "bin"
 
 
@@ -77,7 +84,7 @@ def test_another_persons_build_gives_equal_bytes(made: Path, tmp_path: Path) -> 
         built(tmp_path, TZ="Pacific/Auckland", LC_ALL="C")
     finally:
         os.umask(mask)
-    names = {WHEEL, SDIST, CHART_FILE, ARCHIVE, "SHA256SUMS"}
+    names = {WHEEL, SDIST, CHART_FILE, ARCHIVE, BILL, "SECURITY.md", "SHA256SUMS"}
     assert {file.name for file in made.iterdir()} == {file.name for file in tmp_path.iterdir()} == names
     assert [name for name in names if (made / name).read_bytes() != (tmp_path / name).read_bytes()] == []
     for line in (made / "SHA256SUMS").read_text().splitlines():
@@ -100,8 +107,36 @@ def test_the_wheel_says_all_that_it_needs(installed: Path) -> None:
     assert (done.returncode, "K8SEL_DEVICES" in done.stdout) == (0, True)
 
 
+def test_the_bill_of_materials_has_what_the_wheel_needs(made: Path, installed: Path) -> None:
+    """Each component is a pin of constraints.txt, and the wheel imports with no other package."""
+    bill = json.loads((made / BILL).read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["timestamp"] == "2001-09-09T01:46:40Z"
+    assert bill["metadata"]["component"]["version"] == __version__
+    listed = {each["name"]: each["version"] for each in bill["components"]}
+    pinned = dict(re.findall(r"^(\S+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert listed.keys() >= {"kubernetes", "docker", "msgspec", "pyyaml", "typer"}
+    assert not listed.keys() & {"pytest", "mypy", "k8sel"}
+    assert {name: version for name, version in listed.items() if pinned[name] != version} == {}
+    refs = {each["bom-ref"] for each in (*bill["components"], bill["metadata"]["component"])}
+    assert {each["ref"] for each in bill["dependencies"]} == refs
+    assert {ref for each in bill["dependencies"] for ref in each["dependsOn"]} < refs
+
+
+def test_the_images_get_what_the_wheel_needs_and_no_more(made: Path, tmp_path: Path) -> None:
+    builder().install(made / WHEEL, tmp_path / "site", tmp_path / "pins.txt")
+    found = {each.metadata["Name"].lower() for each in distributions(path=[str(tmp_path / "site")])}
+    assert {"k8sel", "kubernetes", "docker"} <= found
+    assert not found & {"pytest", "mypy", "ruff"}
+
+
+def test_every_pin_has_hashes() -> None:
+    blocks = re.split(r"\n(?=\S)", (ROOT / "constraints.txt").read_text().strip())[2:]
+    assert len(blocks) > 60
+    assert [block.split()[0] for block in blocks if "==" not in block or "--hash=sha256:" not in block] == []
+
+
 def test_the_sdist_renders_too(made: Path, installed: Path) -> None:
-    install(installed, "setuptools>=77", "-c", ROOT / "constraints.txt")
     install(installed, "--force-reinstall", "--no-deps", "--no-build-isolation", made / SDIST)
     assert run(installed / "k8sel", "render", "-q", EXAMPLE).stdout == expected()
 

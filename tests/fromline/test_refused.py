@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from k8sel.adopt.line import LineError, Options, convert
+
+SECONDS = 10  # on a busy machine: alone, each takes less than one
 
 
 def refused(text: str) -> str:
@@ -51,6 +56,13 @@ def refused(text: str) -> str:
         ("docker run --gpus some i python t.py", '"some" chooses no devices'),
         ("docker run -it img", "the program that img starts by default is not in the line"),
         ("docker run --rm", "the image is missing"),
+        ("docker run -- --volume=/:/host python t.py", '"--volume=/:/host" is not a reference to an image'),
+        ("CUDA_VISIBLE_DEVICES= nohup", "1:23: invalid: nohup starts no program here. Hint: add the program after it"),
+        ("nohup exec", "1:7: invalid: exec starts no program here"),
+        ("uv run", "uv run starts no program here"),
+        ("docker run img sudo", "sudo starts no program here"),
+        ("bash -c time", "time starts no program here"),
+        ("""export A='bash -c "$A"'; bash -c "$A\"""", "more than 8 shells start each other"),
         ("docker build .", "only `docker run` starts a training"),
         ("accelerate config", "only `accelerate launch` starts a training"),
         ("accelerate launch t.py", "the number of processes per node is not in the line"),
@@ -122,3 +134,42 @@ def test_a_long_line_is_cut_around_the_word() -> None:
 
     assert len(excerpt) <= 80
     assert excerpt[caret.index("^") :].startswith("$OUT")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("if x\n" * 13_000, "shell syntax that k8sel does not read"),
+        ("python t.py" + " $a" * 20_000, "more than 10000 values"),
+        ("torchrun " + "--a " * 16_000, "the program is missing"),
+        ("docker run " + "-e A " * 13_000 + "x python t.py", "is not carried over"),
+        ("mpirun -H " + ",".join(["a:1"] * 16_000) + " python t.py", "16000 is above the maximum 10000"),
+        ("A=" + "x" * 9000 + "\n" + "".join(f"B{each}=$A\n" for each in range(5000)), "the variables up to B221 have"),
+    ],
+    ids=["keywords", "unknown words", "options", "docker's options", "hosts", "copies"],
+)
+def test_a_long_line_takes_little_time(line: str, words: str) -> None:
+    """Each took minutes: the time grew with the square of the length."""
+    before = time.process_time()
+    try:
+        found = "\n".join(map(str, convert(line, Options())[1]))
+    except LineError as error:
+        found = str(error)
+    assert words in found
+    assert time.process_time() - before < SECONDS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun -n 2 --map-by slot:PE={} --bind-to core python t.py",
+        "mpiexec.hydra -n 2 -bind-to core:{} python t.py",
+        "I_MPI_PIN_CELL=core I_MPI_PIN_DOMAIN={}:compact mpirun -n 2 python t.py",
+        "torchrun --nproc_per_node={} t.py",
+        "CUDA_VISIBLE_DEVICES={} python t.py",
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_no_fault(line: str) -> None:
+    """Python refuses to read it, with a ValueError of its own."""
+    with suppress(LineError):
+        convert(line.format("9" * 5000), Options())

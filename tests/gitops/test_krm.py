@@ -76,6 +76,14 @@ def test_the_same_list_gives_the_same_bytes() -> None:
     assert json.loads(function("-o", "json", items=items).stdout) == yaml.safe_load(function(items=items).stdout)
 
 
+def test_an_index_of_thousands_of_digits_is_left_out() -> None:
+    wrong = case("torchrun-order", **{**PATH, "internal.config.kubernetes.io/index": "9" * 5000})
+    wrong["spec"]["image"] = "--volume=/:/host"
+    done = function(items=[wrong])
+    (result,) = yaml.safe_load(done.stdout)["results"]
+    assert (done.returncode, result["file"]) == (1, {"path": "train/job.yaml"})
+
+
 def test_an_error_is_a_result_with_file_and_field_and_nothing_is_replaced() -> None:
     wrong = case("torchrun-order", **PATH)
     wrong["spec"]["accelerator"]["devices"] = [9]

@@ -64,7 +64,7 @@ BYTES = {
     ),
     "too large": (
         b"#" * (1 << 20) + b"\n",
-        "job.yaml:1:1: syntax: the file has 1048577 bytes, but at most 1048576 are allowed.",
+        "job.yaml:1:1: syntax: the file has more than 1048576 bytes. Hint: make it smaller",
     ),
 }
 

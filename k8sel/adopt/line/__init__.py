@@ -6,15 +6,16 @@ Runs nothing, reads no file and expands only the variables that the text itself 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from k8sel.adopt.line import ccl, dropped, finish, lexer, masks, programs, script
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.finish import Options
+from k8sel.adopt.line.shell import LONGEST_TEXT as MAX_BYTES
 from k8sel.adopt.line.words import Word, excerpt
 from k8sel.errors import Problem, SpecError
 
-__all__ = ["LineError", "Options", "convert"]
+__all__ = ["MAX_BYTES", "LineError", "Options", "convert"]
 
 _ODD = re.compile("[\0\ufffd\ud800-\udfff]")  # U+FFFD and lone surrogates stand for bytes that are not UTF-8
 
@@ -24,7 +25,8 @@ class LineError(SpecError):
 
     def __init__(self, problems: Iterable[Problem], text: str) -> None:
         super().__init__(problems)
-        shown = [f"{problem}{_around(problem, text)}" for problem in self.problems]
+        lines = text.split("\n")
+        shown = [f"{problem}{_around(problem, lines)}" for problem in self.problems]
         self.args = ("\n".join(shown),)
 
 
@@ -44,6 +46,10 @@ def convert(text: str, options: Options) -> tuple[str, list[Problem]]:
 
 def _read(draft: Draft) -> None:
     """Reads everything that the text itself determines."""
+    if len(draft.text.encode("utf-8", "replace")) > MAX_BYTES:
+        message = f"the command line has more than {MAX_BYTES} bytes"
+        draft.refuse(Word(text="", start=0, end=0), message, "give the lines that start the training")
+        return
     odd = _ODD.search(draft.text)
     if odd:
         what = "a zero byte" if odd[0] == "\0" else "a byte that is not UTF-8"
@@ -74,5 +80,5 @@ def _place(problem: Problem) -> tuple[int, int]:
     return (problem.location.line, problem.location.column) if problem.location else (0, 0)
 
 
-def _around(problem: Problem, text: str) -> str:
-    return f"\n{excerpt(text, problem.location)}" if problem.location else ""
+def _around(problem: Problem, lines: Sequence[str]) -> str:
+    return f"\n{excerpt(lines, problem.location)}" if problem.location else ""

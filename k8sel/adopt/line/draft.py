@@ -28,6 +28,7 @@ class Draft:
     sources: dict[FieldPath, Word] = field(default_factory=dict)  # field -> the word that sets it
     problems: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
+    shells: int = 0  # that start each other, as in `bash -c "sh -c ..."`
     launcher: str = "python"
     command: list[Word] = field(default_factory=list)
     processes: int | None = None  # of one node; None: one for each device

@@ -212,10 +212,10 @@ def _on_hosts(draft: Draft, hosts: Given, total: Word | None, per_node: Word | N
 def _filled(slots: Sequence[int], ranks: int) -> list[int]:
     """Returns the ranks of each host that gets any, filling one host after the other."""
     counts: list[int] = []
+    rest = ranks
     for index, size in enumerate(slots):
-        rest = ranks - sum(counts)
-        last = index == len(slots) - 1
-        counts.append(rest if last else min(size, rest))
+        counts.append(rest if index == len(slots) - 1 else min(size, rest))
+        rest -= counts[-1]
     return [count for count in counts if count > 0] or [0]
 
 

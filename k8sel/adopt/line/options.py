@@ -49,7 +49,7 @@ _ARGPARSE = Style(abbreviates=True)
 class Kept(Struct, frozen=True):
     """The options that a launcher's module reads, and the words after all options."""
 
-    options: Mapping[str, tuple[Given, ...]]
+    options: Mapping[str, Sequence[Given]]
     rest: tuple[Word, ...]
 
     def last(self, name: str) -> Given | None:
@@ -57,7 +57,7 @@ class Kept(Struct, frozen=True):
         given = self.options.get(name, ())
         return given[-1] if given else None
 
-    def all(self, name: str) -> tuple[Given, ...]:
+    def all(self, name: str) -> Sequence[Given]:
         """Returns every occurrence."""
         return self.options.get(name, ())
 
@@ -73,17 +73,18 @@ def put_number(draft: Draft, given: Given | None, *path: str, least: int = 1) ->
 def read(table: Sequence[Option], words: Sequence[Word], draft: Draft, style: Style = _ARGPARSE) -> Kept:
     """Reads the options at the beginning of ``words``, and applies ``table`` to each."""
     index = {_normal(name): option for option in table for name in option.names.split()}
-    kept: dict[str, tuple[Given, ...]] = {}
+    window = 2 + max(2, *(option.takes for option in table))  # words that one option can take; 2 for NAME VALUE
+    kept: dict[str, list[Given]] = {}
     at = 0
     while at < len(words) and words[at].text.startswith("-") and words[at].text != "-":
         if words[at].text == "--":
             at += 1
             break
-        found, taken = _options(index, words[at:], draft, style)
+        found, taken = _options(index, words[at : at + window], draft, style)
         for option, given in found:
             _apply(option, given, draft)
-            name = option.names.split()[0]
-            kept |= {name: (*kept.get(name, ()), given)} if option.keep else {}
+            if option.keep:
+                kept.setdefault(option.names.split()[0], []).append(given)
         at += taken
     return Kept(kept, tuple(words[at:]))
 

@@ -43,6 +43,7 @@ _REFUSED = {
     ),
 }
 _SHELLS = ("sh", "bash", "dash", "zsh")
+_SHELLS_DEEP = 8  # shells in shells; a variable that holds its own `bash -c` would never end
 
 
 def read(draft: Draft, words: Sequence[Word]) -> None:
@@ -67,6 +68,8 @@ def _without_front(draft: Draft, words: list[Word]) -> list[Word]:
         if front:
             if _WRAPPERS[front]:
                 draft.note(words[0], f"{' '.join(front)} is not carried over: {_WRAPPERS[front]}")
+            if len(words) == len(front):
+                draft.refuse(words[0], f"{' '.join(front)} starts no program here", "add the program after it")
             words = words[len(front) :]
         elif words[0].text == "env":
             words = _after_env(draft, words)
@@ -119,6 +122,12 @@ def _program(draft: Draft, words: Sequence[Word]) -> None:
 
 def _inner(draft: Draft, text: Word) -> None:
     """Reads `bash -c TEXT`: the text is a script like any other."""
+    draft.shells += 1
+    if draft.shells > _SHELLS_DEEP:
+        draft.refuse(
+            text, f"more than {_SHELLS_DEEP} shells start each other", "give the line that the last one starts"
+        )
+        return
     unknown = [name for name, word in draft.env.items() if word.unknown]
     found = script.inside(draft, text)
     draft.env = {**{name: draft.env[name] for name in unknown}, **found.env}

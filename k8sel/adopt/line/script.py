@@ -19,6 +19,7 @@ from k8sel.adopt.line.shell import Raw
 from k8sel.adopt.line.words import Word
 from k8sel.errors import Kind
 from k8sel.jobfile.rules.env import owner
+from k8sel.planning.env import LONGEST, MOST, SHORTEN
 from k8sel.wording import bare, quote
 
 _PROGRAMS_TEXT = "give the lines that set variables, and the one that starts the training"
@@ -57,6 +58,7 @@ class Script:
     exported: dict[str, Word] = field(default_factory=dict)  # name -> the place of the export
     started: list[Word] = field(default_factory=list)  # the command that starts the training
     env: dict[str, Word] = field(default_factory=dict)  # the variables of that command
+    length: int = 0  # characters of all values that were set, also of those that were set again
 
 
 def read(draft: Draft) -> Script:
@@ -67,6 +69,9 @@ def read(draft: Draft) -> Script:
 def inside(draft: Draft, word: Word) -> Script:
     """Reads the commands in ``word``, the text of another shell, with the variables that this shell gets."""
     known = {name: value for name, value in draft.env.items() if not value.unknown}
+    if len(word.text) > shell.LONGEST_TEXT:
+        message = f"the shell's text has more than {shell.LONGEST_TEXT} characters"
+        raise NotRead(word.start, message, "put it into a script in the image")
     try:
         found = [msgspec.structs.replace(token, start=word.start, end=word.end) for token in tokens(word.text)]
     except NotRead as error:
@@ -128,12 +133,16 @@ def _assignments(listed: Sequence[Token], script: Script, draft: Draft) -> tuple
         own[name] = shell.value(token, known)
         if adds:
             own[name] = _added(known.get(name), own[name])
+        script.length += len(own[name].text)
+        if script.length > MOST:
+            message = f"together the variables up to {name} have more than {MOST} characters"
+            raise NotRead(token.start, message, SHORTEN)
     return own, ()
 
 
 def _added(before: Word | None, word: Word) -> Word:
     text = (before.text if before else "") + word.text
-    if len(text) > shell.LONGEST:
+    if len(text) > LONGEST:
         raise NotRead(word.start, "this variable is longer than a program can get", "shorten it")
     unknown = (before.unknown if before else ()) + word.unknown
     return Word(text=text, start=word.start, end=word.end, unknown=unknown)

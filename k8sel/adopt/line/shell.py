@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from k8sel.adopt.line.lexer import NotRead, Piece, Token
 from k8sel.adopt.line.words import Word
+from k8sel.planning.env import LONGEST, MOST
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _PATTERN = re.compile(r"[*?]|\{[^{}]*,[^{}]*\}")
 _SPLITS = re.compile(r"[ \t\n]+")
-LONGEST = 131071  # characters in one word: Linux, MAX_ARG_STRLEN
-MOST = 2_000_000  # characters in a command
+_POINTER = 9  # bytes that the kernel adds to each word: its end and its place
+LONGEST_TEXT = 1 << 16  # bytes of a command line: the scripts that people write have some kilobytes
 ENDS = ("\n", ";", "&", "&&", "||", "|", ";;")
 
 
@@ -79,7 +80,7 @@ def command(tokens: Iterable[Token], variables: Mapping[str, Word]) -> list[Word
     for token in tokens:
         found = words(token, variables)
         listed += found
-        length += sum(len(word.text) + 1 for word in found)
+        length += sum(len(word.text) + _POINTER for word in found)
         if length > MOST:
             raise NotRead(
                 token.start, "this command is longer than a program can get", f"use at most {MOST} characters"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from k8sel.errors import Location
@@ -28,9 +30,9 @@ def locate(text: str, start: int, file: str) -> Location:
     return Location(file=file, line=text.count("\n", 0, line_start) + 1, column=start - line_start + 1)
 
 
-def excerpt(text: str, location: Location, width: int = 76) -> str:
-    """Returns the text around ``location``, with a caret below it."""
-    line = text.split("\n")[location.line - 1]
+def excerpt(lines: Sequence[str], location: Location, width: int = 76) -> str:
+    """Returns the text of ``lines`` around ``location``, with a caret below it."""
+    line = lines[location.line - 1]
     begin = max(0, location.column - 1 - width // 2) if len(line) > width else 0
     shown = "".join(each if each.isprintable() else "?" for each in line[begin : begin + width])
     return f"    {shown}\n    {' ' * (location.column - 1 - begin)}^"

@@ -36,7 +36,7 @@ def variables(draft: Draft, container: Container, places: Places) -> None:
         if mapping(dig(entry, "valueFrom")):
             draft.read_elsewhere.append({"name": name, "valueFrom": entry["valueFrom"]})
         else:
-            draft.env[name] = places.filled(str(dig(entry, "value") or ""), path, draft.env)
+            draft.env[name] = places.filled(str(dig(entry, "value") or ""), path, draft.env, name)
     if container.data.get("envFrom"):
         word = places.word("envFrom", (*container.path, "envFrom"))
         draft.warn(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from k8sel.adopt.line import lexer, shell
 from k8sel.errors import FieldPath
 from k8sel.jobfile.rules.launch import MODULES, STARTERS
+from k8sel.planning.env import LONGEST
 
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 _WRAPPERS = ("exec", "nohup", "time", "sudo", "command")
@@ -60,6 +61,8 @@ def started(words: Iterable[tuple[str, FieldPath]]) -> Started | None:
 
 def _in_shell(text: str, path: FieldPath) -> Started | None:
     """Returns the launcher in a shell's text, else its last command."""
+    if len(text) > LONGEST:  # no shell gets it
+        return None
     try:
         raws = [raw for raw in shell.commands(lexer.tokens(text)) if raw.tokens and not _brackets(raw)]
     except lexer.NotRead:

@@ -22,17 +22,27 @@ STARTERS = frozenset(
 )
 MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
 IN_SHELL = rf"(?:^|[;&|]\s*|\bexec\s+)({'|'.join(map(re.escape, sorted(STARTERS)))})\s"
+# distribution/reference: https://github.com/distribution/reference/blob/v0.6.0/regexp.go (ReferenceRegexp)
+_DOMAIN = (
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[a-fA-F0-9:]+\])"
+)
+_NAME = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+IMAGE = rf"(?:{_DOMAIN}(?::[0-9]+)?/)?{_NAME}(?:/{_NAME})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@{_DIGEST})?"
 ENDS_AN_OPTION = r"[\s\"'\\,]"  # in a word of ssh's options
 _OPTION = re.compile(r"--(nproc[-_]per[-_]node|nnodes|rdzv[-_]\w+|node[-_]rank|standalone)(=.*)?")
 
 
 def image_is_given(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Refuses a missing image where the job runs in containers, and white space in an image's name."""
+    """Refuses a missing image where the job runs in containers, and a text that is no reference to an image."""
     image = job.spec.image
     if image is None and platform.in_container:
         yield required(("spec", "image"), "a container needs an image", "name the image that has the training program")
     elif image is not None and re.search(r"[\s\0]", image):
         yield invalid(("spec", "image"), f"{quote(image)} contains white space", "write the image's name only")
+    elif image is not None and not re.fullmatch(IMAGE, image):
+        hint = "write it as in registry.example/train:1, in lower case, with a letter or a digit first"
+        yield invalid(("spec", "image"), f"{quote(image)} is not a reference to an image", hint)
 
 
 def command_is_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

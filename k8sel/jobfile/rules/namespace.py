@@ -125,6 +125,18 @@ def _confined(job: CompleteJob) -> Iterator[Problem]:
                 yield _refused(path, f"{called} profile {bare(str(kind))}")
 
 
+def _default_proc_mount(job: CompleteJob) -> Iterator[Problem]:
+    found = job.spec.security_context.get("procMount", "Default")
+    if found not in ("Default", None):
+        yield _refused(("spec", "securityContext", "procMount"), f"procMount {bare(str(found))}")
+
+
+def _no_host_process(job: CompleteJob) -> Iterator[Problem]:
+    for options, path in _values(job, "windowsOptions"):
+        if isinstance(options, dict) and options.get("hostProcess"):
+            yield _refused((*path, "hostProcess"), "a process of the host")
+
+
 def _no_selinux_user(job: CompleteJob) -> Iterator[Problem]:
     for options, path in _values(job, "seLinuxOptions"):
         if isinstance(options, dict):
@@ -168,6 +180,8 @@ BASELINE: tuple[Check, ...] = (
     _no_host_network,
     _no_host_path,
     partial(_not_true, field="privileged", what="a privileged container"),
+    _default_proc_mount,
+    _no_host_process,
     _confined,
     _no_selinux_user,
     _safe_sysctls,

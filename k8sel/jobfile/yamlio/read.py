@@ -14,13 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
+from k8sel.jobfile.limits import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from k8sel.jobfile.yamlio.pyyaml import yaml
 from k8sel.jobfile.yamlio.scalars import Scalar, resolve
 from k8sel.jobfile.yamlio.words import error, json_type, json_value, place_after, syntax
-
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 64
-MAX_NODES = 10_000  # aliases count in full: a few lines of them can expand to billions of values
 
 _Loader: Callable[[str], _Parser] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser if PyYAML has it
 # What yaml.reader refuses. A set of the few refused characters compiles faster than its set of the many allowed ones.
@@ -40,6 +37,7 @@ class _Node(Struct, eq=False):
     fields: dict[str, tuple[_Node, _Node]] = {}  # of a mapping: key and value
     items: list[_Node] = []
     size: int = 1  # number of values inside, including this one
+    length: int = 0  # number of characters of all scalars inside, and of this one
 
 
 class Document(Struct, frozen=True, eq=False):
@@ -82,7 +80,7 @@ def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
 
     ``file`` is the name that locations show. ``times`` multiplies the size limits of a job file.
     """
-    composer = _Composer(file, _decode(text, file, MAX_BYTES * times), MAX_NODES * times)
+    composer = _Composer(file, _decode(text, file, MAX_BYTES * times), times)
     roots = composer.roots()
     if composer.problems:
         raise SpecError(composer.problems)
@@ -92,7 +90,7 @@ def parse(text: bytes, file: str, *, times: int = 1) -> tuple[Document, ...]:
 def _decode(text: bytes, file: str, most: int) -> str:
     """Returns ``text`` as a string; refuses characters that YAML does not allow."""
     if len(text) > most:
-        raise error(file, (1, 1), f"the file has {len(text)} bytes, but at most {most} are allowed")
+        raise error(file, (1, 1), f"the file has more than {most} bytes", "make it smaller")
     if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in text[:4]:
         raise error(file, (1, 1), "this is UTF-16, UTF-32 or a binary file", "save it as UTF-8 text")
     try:
@@ -127,12 +125,13 @@ class _Parser(Protocol):
 class _Composer:
     """Builds nodes, within the limits, from the parser's events, which libyaml creates without recursion."""
 
-    def __init__(self, file: str, text: str, most: int) -> None:
+    def __init__(self, file: str, text: str, times: int) -> None:
         self.file = file
-        self.most = most
+        self.most, self.longest = MAX_NODES * times, MAX_BYTES * times
         self.text = text
         self.problems: list[Problem] = []
         self.nodes = 0
+        self.aliased = 0  # characters that aliases repeat
         self.anchors: dict[str, _Node] = {}
 
     def roots(self) -> list[_Node]:
@@ -192,18 +191,26 @@ class _Composer:
     def _alias(self, event: yaml.AliasEvent, place: tuple[int, int]) -> _Node:
         target = self.anchors.get(event.anchor or "")
         if target is None:
-            message = f"the alias *{event.anchor} has no finished anchor &{event.anchor} before it"
-            raise error(self.file, place, message, "write the value here")
+            message = "this alias has no finished anchor before it"  # its name may be a password that begins with *
+            raise error(self.file, place, message, "write the value here, in quotes if it begins with *")
         self._count(place, target.size - 1)
+        self.aliased += target.length
+        if self.aliased > self.longest:
+            raise error(
+                self.file, place, f"more than {self.longest} characters: each alias counts in full", "write them once"
+            )
         return replace(target, line=place[0], column=place[1])
 
     def _check_tag(self, event: yaml.Event, place: tuple[int, int], path: FieldPath) -> None:
         tag = getattr(event, "tag", None)
         if tag in (None, "!") or (tag == f"{_TAG_PREFIX}str" and isinstance(event, yaml.ScalarEvent)):
             return
-        short = f"!!{tag.removeprefix(_TAG_PREFIX)}" if tag.startswith(_TAG_PREFIX) else tag
-        shown = short if short.isprintable() else ascii(short)
-        self._problem(place, Kind.SYNTAX, path, f"the tag {shown} is not supported", "leave it out")
+        if tag.startswith(_TAG_PREFIX):
+            name = f"!!{tag.removeprefix(_TAG_PREFIX)}"
+            shown = name if name.isprintable() else ascii(name)
+            self._problem(place, Kind.SYNTAX, path, f"the tag {shown} is not supported", "leave it out")
+        else:  # it may be a password that begins with !
+            self._problem(place, Kind.SYNTAX, path, "tags are not supported", "leave it out, or write all in quotes")
 
     def _scalar(self, event: yaml.ScalarEvent, place: tuple[int, int], path: FieldPath) -> _Node:
         text: str = event.value
@@ -215,7 +222,7 @@ class _Composer:
             self._problem(
                 place, Kind.SYNTAX, path, "half of a surrogate pair is not a character", "write the character"
             )
-        return _Node(*place, data, text if plain else f'"{text}"')
+        return _Node(*place, data, text if plain else f'"{text}"', length=len(text))
 
     def _mapping(self, loader: _Parser, place: tuple[int, int], path: FieldPath) -> _Node:
         node = _Node(*place, {})
@@ -224,6 +231,7 @@ class _Composer:
             name = self._key(event, key, path)
             value = self._node(loader, loader.get_event(), (*path, name))
             node.size += key.size + value.size
+            node.length += key.length + value.length
             if name in node.fields:
                 first = node.fields[name][0].line
                 message = f"this key is already on line {first}"
@@ -251,6 +259,7 @@ class _Composer:
         while not isinstance(event := loader.get_event(), yaml.SequenceEndEvent):
             item = self._node(loader, event, (*path, len(node.items)))
             node.size += item.size
+            node.length += item.length
             node.items.append(item)
             node.data.append(item.data)
         return node

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 Piece = tuple["bytes | None", "bytes | None"]  # of standard output and of standard error
 OUT, ERR = 1, 2
+LONGEST = 1 << 20  # bytes of a line that wait for its end; a longer one is written in pieces
 
 
 def copy(pieces: Iterable[Piece], prefix: bytes) -> None:
@@ -27,7 +28,7 @@ def _writer(descriptor: int, prefix: bytes) -> Callable[..., None]:
         nonlocal rest
         if prefix:
             *lines, rest = (rest + data).split(b"\n")
-            lines, rest = ([*lines, rest], b"") if last and rest else (lines, rest)
+            lines, rest = ([*lines, rest], b"") if rest and (last or len(rest) > LONGEST) else (lines, rest)
             data = b"".join(prefix + line + b"\n" for line in lines)
         _write(descriptor, data)
 
