@@ -53,7 +53,7 @@ _IMPLEMENTATIONS: Mapping[str, _Words] = MappingProxyType(
                 "none": r"none \S* \S*",
                 "socket": rf"({_bound(_SOCKET)} {_SOCKET}|{_SOCKET} ppr:1:{_SOCKET}) \S*",
                 "numa": rf"({_bound('numa')} numa|numa ppr:1:numa) \S*",
-                "core": rf"{_bound('core')} (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]{1, 9}) \S*",
+                "core": rf"{_bound('core')} (slot|ppr:[0-9]+:node):PE=(?P<cores>[0-9]{{1,9}}) \S*",
             },
             "Open MPI binds ranks by default, up to two of them to one core each; a job's ranks are not bound",
         ),
