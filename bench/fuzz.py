@@ -42,6 +42,7 @@ from k8sel.errors import K8selError
 from k8sel.jobfile import load as loading
 from k8sel.jobfile import yamlio
 from k8sel.receipts import collect, compare
+from k8sel.receipts.lines import prefixed
 
 MEGABYTES = 256  # of memory that a process may take at its peak
 SECONDS = 5  # of processor time that an input may take; the median takes a millisecond
@@ -101,8 +102,8 @@ def _krm(text: bytes) -> None:
 
 
 def _receipts(text: bytes) -> None:
-    lines = text.decode(errors="replace").splitlines()
-    found = collect.saved(text) or collect.collect(collect.Line(text=each) for each in lines)
+    lines = text.decode(errors="replace").split("\n")
+    found = collect.saved(text) or collect.collect(map(prefixed, lines))
     if found:
         found.notes()
         show_receipts.receipts(found, "table")

@@ -29,6 +29,7 @@ MODES = ("tests/entrypoint/test_modes.py",)
 SHARES = ("tests/entrypoint/test_shares.py",)
 MACHINES = ("tests/entrypoint/test_machines.py",)
 HOSTILE = ("tests/entrypoint/test_hostile.py",)
+WAYS = ("tests/entrypoint/test_ways.py",)
 VENDORS = ("tests/entrypoint/test_vendors.py", "tests/entrypoint/test_counted.py")
 CPUS = ("tests/entrypoint/test_cpus.py",)
 GATE = ("tests/entrypoint/test_gate.py",)
@@ -157,7 +158,9 @@ PLAN = (
     Mutation("mpi-pod-field-sent-to-all", "(left and of_its_pod(each))", "(left and False)", PLANNING),
     Mutation("mpi-host-key-asked-for", "/id_rsa -o StrictHostKeyChecking=no", "/id_rsa", PLANNING),
     Mutation("mpi-root-by-password", "PermitRootLogin=prohibit-password", "PermitRootLogin=yes", PLANNING),
-    Mutation("mpi-environment-readable", "umask 077", "umask 022", PLANNING),
+    Mutation("mpi-environment-shared", "mktemp {KEPT}", "echo {KEPT}", PLANNING),
+    Mutation("environment-of-others", " and not found.st_mode & _OTHERS", "", WAYS),
+    Mutation("setvars-sets-the-expectation", '_OURS = ("K8SEL_", "BASH_FUNC_")', '_OURS = ("BASH_FUNC_",)', WAYS),
     Mutation("mpi-local-slots", "localhost:{per_node}", "localhost:1", PLANNING),
     Mutation("mpi-hostfile-elsewhere", '"--hostfile", "/etc/mpi/hostfile"', '"--hostfile", "/etc/mpi/hosts"', PLANNING),
     Mutation("mpi-local-rank-is-rank", '"OMPI_COMM_WORLD_LOCAL_RANK"', '"OMPI_COMM_WORLD_RANK"', MODES),
@@ -271,7 +274,12 @@ READ = (
         "node.threads * node.processes >= node.cpus",
         AUDIT,
     ),
-    Mutation("audit-mask-at-the-count-passes", "count < needed(positions)", "count < needed(positions) - 1", AUDIT),
+    Mutation(
+        "audit-mask-at-the-count-passes",
+        "count < needed(positions(listed))",
+        "count < needed(positions(listed)) - 1",
+        AUDIT,
+    ),
     Mutation("audit-double-passes", "len(set(listed)) < len(listed)", "len(set(listed)) < len(listed) - 1", AUDIT),
 )
 
@@ -281,7 +289,7 @@ REST = (
     Mutation("receipts-starts-off-by-one", "{number + 1} times", "{number} times", RECEIPTS),
     Mutation("receipts-two-jobs-pass", "if len(jobs) > 1", "if len(jobs) > 2", RECEIPTS),
     Mutation("compare-loses-processes", '"processes": (len(a.processes), len(b.processes)),', "", RECEIPTS),
-    Mutation("compare-hides-a-lost-mask", '_OPEN = ("mask", "libraries")', '_OPEN = ("libraries",)', RECEIPTS),
+    Mutation("compare-hides-a-lost-mask", '_OPEN = ("mask", "libraries", ', '_OPEN = ("libraries", ', RECEIPTS),
     Mutation("diff-exit-statuses-swapped", "DIFFERENT, ERROR = 1, 2", "DIFFERENT, ERROR = 2, 1", RECEIPT),
     Mutation("audit-exit-status", "sys.exit(1 if findings else 0)", "sys.exit(0)", CLI),
     Mutation("bad-file-exit-status", "exit_status = 2", "exit_status = 1", CLI),

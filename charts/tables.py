@@ -26,16 +26,7 @@ Table = dict[str, Any]
 
 # Field of the expectation -> where the chart's plan has it; _env.tpl adds those that are counted.
 EXPECTED = {
-    "accelerator": "spec.accelerator.type",
-    "order": "spec.accelerator.order",
-    "isolation": "spec.accelerator.isolation",
-    "launcher": "spec.launcher",
-    "mpi": "spec.mpi.implementation",
-    "backend": "spec.backend",
-    "nodes": "spec.nodes",
-    "processesPerNode": "spec.processesPerNode",
-    "threadsPerProcess": "spec.cpu.threadsPerProcess",
-    "check": "spec.entrypoint.check",
+    **fields.copied("expectation"),
     "count": "devices.count",
     "product": "devices.product",
     "memory": "devices.memory",
@@ -156,6 +147,7 @@ def _job_kind(kind: JobKind) -> Table:
         "resource": f"{kind.plural}.{kind.group}",
         "first": kind.first,
         "firstComputes": kind.first_computes,
+        "ofObject": fields.of_object(kind.mutable),
     }
 
 
@@ -192,6 +184,7 @@ def _entrypoint() -> Table:
         "script": brought.SCRIPT,
         "archive": brought.ARCHIVE,
         "variable": protocol.VARIABLE,
+        "emptied": protocol.EMPTIED,
         "version": protocol.VERSION,
         "expected": {name: {"path": path, "default": optional[name]} for name, path in EXPECTED.items()},
     }

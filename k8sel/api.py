@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from k8sel.emit import TARGETS, configmap
 from k8sel.errors import Kind, Problem, SpecError
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.platforms import PLATFORMS, Platform
+from k8sel.jobfile import canonical, validate
 from k8sel.jobfile import load as loading
-from k8sel.jobfile import validate
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.limits import MAX_BYTES
@@ -108,7 +109,8 @@ def _examine(job: Job, platform: Platform, nodes: int | None) -> _Examined:
 
 
 def _plan(examined: _Examined, job: Job, platform: Platform) -> JobPlan:
-    job_plan = planner.plan(examined.file, sha256=job.sha256, platform=platform)
+    digest = canonical.sha256_of_pods(job.document.data, JOB_KINDS[examined.file.spec.target])
+    job_plan = planner.plan(examined.file, sha256=digest, platform=platform)
     problems = [*examined.notes, *examined.warnings, *job_plan.warnings]
     return replace(job_plan, warnings=tuple(locate(job.document, problems)))
 

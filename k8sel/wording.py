@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from k8sel.entrypoint.report import plain
 from k8sel.errors import FieldPath, Kind, Problem
 
 
@@ -54,6 +55,11 @@ def quote(text: str) -> str:
 def bare(text: str) -> str:
     """``text`` without quotes if it is a short plain word; else with quotes."""
     return text if text.isprintable() and 0 < len(text) <= 60 else quote(text)
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line, with escapes in place of line ends and control characters."""
+    return text if text.isprintable() else plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def numbers(values: Iterable[int]) -> str:

@@ -2,7 +2,7 @@
 
 NAME/pytorchjob.yaml or mpijob.yaml    the job's object, as `k8sel render` prints it
 NAME/kustomization.yaml, README.md     its kustomization, and its purpose
-README.md                              the list of all folders
+README.md                              the list of all folders; rbac/ is written by hand
 ../charts/k8sel/files/                 kustomization.yaml and names.yaml: the chart's copy of the entrypoint as a
                                        kustomize component, which every folder uses; it names the ConfigMap by its hash
 """
@@ -205,6 +205,16 @@ That check is the chart's [`entrypoint.pyz`](../charts/k8sel/files), which every
 copy a folder together with `charts/k8sel/files`. Every job mounts it from a ConfigMap whose name has its hash. Jobs of
 one namespace share it, so end one of them by `k8sel delete NAME` or `kubectl delete pytorchjob NAME`, not by
 `kubectl delete -k`.
+
+## Rights
+
+[rbac/viewer.yaml](rbac/viewer.yaml) is a Role with exactly what `k8sel status`, `logs`, `receipt` and `from` need,
+[rbac/submitter.yaml](rbac/submitter.yaml) also what `apply` and `delete` need. An administrator gives one to a person:
+
+    kubectl apply -n TEAM -f manifests/rbac/submitter.yaml
+    kubectl create rolebinding NAME -n TEAM --role=k8sel-submitter --user=PERSON
+
+Without one of these rights a command names the verb and the resource that it lacks. Rules marked optional only explain.
 """
 
 

@@ -24,18 +24,7 @@ def test_of_the_group(number):
 
 def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
     (tmp_path / "test_group.py").write_text(TESTS)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        str(tmp_path),
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "."]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert "8 passed" in done.stdout

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from k8sel.cli.options import Context, Files, Namespace, Quiet, choice, completed, formats, plans, read, warn
-from k8sel.errors import Kind, Problem, SpecError
+from k8sel.cli import several
+from k8sel.cli.options import Context, Namespace, Quiet, choice, completed, formats, read, warn
 
 if TYPE_CHECKING:
-    from k8sel.cluster import Applied, Cluster, JobRef, LogLine, Options, Outcome, Status
+    from k8sel.cluster import Cluster, JobRef, LogLine, Status
     from k8sel.jobfile.load import Job
     from k8sel.planning.plan import JobPlan
 
@@ -28,39 +28,12 @@ JobKind = Annotated[
     ),
 ]
 Target = Annotated[str, typer.Argument(help="A job's name, or its file.", metavar="JOB|FILE")]
-EXIT_BY_RESULT = {"succeeded": 0, "failed": 1, "timeout": 124}
 
 
-def apply(
-    files: Files,
-    namespace: Namespace = None,
-    context: Context = None,
-    dry_run: Annotated[
-        str | None,
-        typer.Option(
-            help="server: the cluster checks everything and stores nothing.", autocompletion=completed("server")
-        ),
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the job; the exit status is its result.")] = False,
-    timeout: Annotated[float | None, typer.Option(help="With --wait: end after so many seconds, with 124.")] = None,
-    force_conflicts: Annotated[
-        bool, typer.Option("--force-conflicts", help="Take over fields that another manager has set.")
-    ] = False,
-    quiet: Quiet = False,
-) -> None:
-    """Apply jobs to the cluster by server-side apply. A second apply changes nothing."""
-    choice("--dry-run", dry_run or "server", ("server",))
-    _no_wait_without_job(wait, timeout, dry_run)
-    jobs = read(files)
-    from k8sel import cluster
-
-    at = connected(context, namespace)
-    how = cluster.Options(
-        namespace=namespace, dry_run=dry_run is not None, force=force_conflicts, progress=_progress(quiet)
-    )
-    applied = [_apply_one(at, job, how, quiet) for job in jobs]
-    if wait:
-        sys.exit(max(_wait(at, ref, timeout, quiet) for ref in applied))
+def given(namespace: str | None, context: str | None, others: Sequence[str] = ()) -> list[str]:
+    """The options of a command, to repeat them."""
+    named = {"-n": namespace, "--context": context}
+    return [word for name, value in named.items() if value for word in (name, value)] + list(others)
 
 
 def connected(context: str | None, namespace: str | None = None) -> Cluster:
@@ -84,80 +57,26 @@ def compared(at: Cluster, job: Job, job_plan: JobPlan, quiet: bool) -> JobPlan:
     return structs.replace(job_plan, warnings=(*job_plan.warnings, *found))
 
 
-def _no_wait_without_job(wait: bool, timeout: float | None, dry_run: str | None) -> None:
-    if wait and dry_run:
-        message, hint = "a dry run makes no job to wait for", "use --wait or --dry-run, not both"
-    elif timeout is not None and not wait:
-        message, hint = "--timeout has no effect without --wait", "add --wait"
-    else:
-        return
-    path = "--wait" if dry_run else "--timeout"
-    raise SpecError([Problem(kind=Kind.INVALID, path=(path,), message=message, hint=hint)])
-
-
-def _apply_one(at: Cluster, job: Job, how: Options, quiet: bool) -> JobRef:
-    from k8sel import api, cluster
-
-    where = how.namespace or job.file.metadata.namespace or at.namespace
-    _obey_policy(at, job, where, quiet)
-    job_plan = compared(at, job, next(plans([job], quiet)), quiet)
-    options = replace(how, job=job.document.data)
-    for each in _located(lambda: cluster.apply(at, api.render(job_plan), options), job):
-        _report(each, how.dry_run, quiet)
-    return cluster.JobRef(name=job_plan.name, namespace=where, kind=job_plan.target)
-
-
-def _obey_policy(at: Cluster, job: Job, namespace: str, quiet: bool) -> None:
-    """Refuses at once a job whose pods the namespace's Pod Security would refuse later."""
-    from k8sel import api, cluster
-
-    level = cluster.pod_security(at, namespace)
-    if level is not None:
-        warn(api.check(job, namespace_policy=level), quiet)
-
-
-def _located(call: Callable[[], Result], job: Job) -> Result:
-    """Runs ``call``; adds the lines of the job file to the server's refusals."""
-    from k8sel.cluster import Refusal
-
-    try:
-        return call()
-    except Refusal as refusal:
-        raise refusal.located(job.document.locate) from refusal
-
-
-def _report(applied: Applied, dry_run: bool, quiet: bool) -> None:
-    for warning in applied.warnings if not quiet else ():
-        print(f"warning: {warning}", file=sys.stderr)
-    note = " (dry run)" if dry_run else ""
-    print(f"{applied.kind} {applied.namespace}/{applied.name} {applied.action}{note}", flush=True)
-    if applied.ended and not quiet:
-        way = f"k8sel delete {applied.name} -n {applied.namespace}, then apply"
-        print(f"k8sel: the job has ended ({applied.ended}) and does not start again: {way}", file=sys.stderr)
-
-
-def _progress(quiet: bool) -> Callable[[str], None]:
+def progress(quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
 
 
-def _wait(at: Cluster, ref: JobRef, timeout: float | None, quiet: bool) -> int:
-    """Follows one job to its end. Returns the exit status."""
-    from k8sel import cluster
-    from k8sel.cli.show import status as show_status
-
-    outcome: Outcome = cluster.wait(at, ref, timeout=timeout, on_change=_states(quiet))
-    if outcome.result == "failed":
-        print(show_status.failure(outcome.status), file=sys.stderr)
-    if outcome.result == "timeout":
-        print(f"k8sel: {ref.name} is not done after {timeout:g} s: {show_status.line(outcome.status)}", file=sys.stderr)
-    return EXIT_BY_RESULT[outcome.result]
+def goes_on(follow: Callable[[JobRef], Result], ref: JobRef, at: Cluster, context: str | None, quiet: bool) -> Result:
+    """Follows a job. Ctrl-C says that the job goes on, how to follow it and how to end it."""
+    try:
+        return follow(ref)
+    except KeyboardInterrupt:
+        where = shlex.join([ref.name, *given(ref.place(at), context)])
+        ways = f"Follow it: k8sel logs {where}. End it: k8sel delete {where}"
+        progress(quiet)(f"k8sel: stopped following; the job {ref.name} goes on. {ways}")
+        raise
 
 
-def _states(quiet: bool) -> Callable[[Status], None]:
+def states(quiet: bool) -> Callable[[Status], None]:
     """Returns a function that prints each new line of status once: not every change of a pod changes the line."""
     from k8sel.cli.show import status as show_status
 
-    printed, show = [""], _progress(quiet)
+    printed, show = [""], progress(quiet)
 
     def each(status: Status) -> None:
         text = show_status.line(status)
@@ -182,10 +101,26 @@ def delete(
     from k8sel import cluster
 
     at = connected(context, namespace)
-    for ref in [ref for name in jobs for ref in refs(name, namespace, kind)]:
+
+    def one(ref: JobRef) -> None:
         for gone in cluster.delete(at, ref, missing_ok=ignore_not_found):
             if not quiet:
-                print(f"{gone.kind} {gone.namespace}/{gone.name} deleted")
+                print(f"{gone.kind} {gone.namespace}/{gone.name} deleted", flush=True)
+
+    named = [ref for name in jobs for ref in refs(name, namespace, kind)]
+    several.one_by_one(named, one, _deleting(context, kind, ignore_not_found))
+
+
+def _deleting(context: str | None, kind: str | None, ignore_not_found: bool) -> several.Words[JobRef]:
+    """The words about deleted jobs; the command leaves out the jobs that are gone."""
+    others = [*(["--kind", kind] if kind else []), *(["--ignore-not-found"] if ignore_not_found else [])]
+
+    def command(left: Sequence[JobRef]) -> str:
+        by_place = {ref.namespace: [each.name for each in left if each.namespace == ref.namespace] for ref in left}
+        lines = (["k8sel", "delete", *given(place, context, others), *names] for place, names in by_place.items())
+        return " && ".join(map(shlex.join, lines))
+
+    return several.Words(done="deleted", missed="not tried", name=lambda ref: ref.name, command=command)
 
 
 def status(
@@ -214,12 +149,20 @@ def logs(
     follow: Annotated[bool, typer.Option("-f/-F", "--follow/--no-follow", help="Follow until the job's end.")] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Print every node's log as it comes. While nothing comes, standard error gives the reason."""
+    """Print every node's log as it comes. While nothing comes, standard error gives the reason.
+
+    It gives up when the API server or a node does not answer for 60 seconds.
+    """
     from k8sel import cluster
 
     at = connected(context, namespace)
+    changed = _unless_running(states(quiet))
+
+    def read_logs(ref: JobRef) -> None:
+        cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=changed, on_notice=progress(quiet))
+
     for ref in refs(job, namespace, kind):
-        cluster.logs(at, ref, follow=follow, on_line=_print_line, on_change=_unless_running(_states(quiet)))
+        goes_on(read_logs, ref, at, context, quiet)
 
 
 def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
@@ -228,7 +171,10 @@ def _unless_running(show: Callable[[Status], None]) -> Callable[[Status], None]:
 
 
 def _print_line(line: LogLine) -> None:
-    print(f"{line.node} | {line.text}", flush=True)
+    from k8sel.cli import streams
+
+    streams.write(f"{line.node} | {line.text}\n")
+    sys.stdout.flush()
 
 
 def refs(name: str, namespace: str | None, kind: str | None) -> list[JobRef]:

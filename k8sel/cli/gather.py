@@ -16,7 +16,8 @@ from k8sel.entrypoint import protocol
 from k8sel.entrypoint.report import RECEIPT
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS
-from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
+from k8sel.receipts.collect import Mixed, Receipts, collect, saved
+from k8sel.receipts.lines import Line, prefixed
 
 if TYPE_CHECKING:
     from k8sel.cluster import Cluster, JobRef, LogLine, PodStatus, Status
@@ -69,15 +70,20 @@ def _read(stream: IO[bytes]) -> Receipts | None:
 
 
 def _lines(start: bytes, stream: IO[bytes]) -> Iterator[Line]:
-    """The lines with receipts of a log, which begins with ``start``. Raises TooLong for more than any job writes."""
+    """The lines with receipts of a log, which begins with ``start``. Raises TooLong for more than any job writes.
+
+    Only a line feed ends a line, and a later piece of a long line begins none: a program prints what it likes in it.
+    """
     read = kept = 0
+    begins = True
     for data in chain(io.BytesIO(start), iter(lambda: stream.readline(LONGEST_LINE), b"")):
         read += len(data)
         _at_most(MOST_LOG, read, "bytes, and a log")
-        if _MARK in data:
+        if begins and _MARK in data:
             kept += len(data)
             _at_most(MOST_RECEIPTS, kept, "bytes of receipts, and a job")
-            yield from (Line(text=text) for text in data.decode(errors="replace").splitlines())
+            yield prefixed(data.decode(errors="replace").removesuffix("\n").removesuffix("\r"))
+        begins = data.endswith(b"\n")
 
 
 def _at_most(most: int, found: int, what: str) -> None:
@@ -93,7 +99,7 @@ def of_job(at: Cluster, ref: JobRef) -> Receipts:
     seen = _Logs(cluster.status(at, ref))
     cluster.logs(at, ref, follow=False, on_line=seen.take)
     planned = _planned(expected)
-    found = collect(seen.receipts, planned)
+    found = collect(seen.receipts, planned, ref.name if planned else None)
     wanted = JOB_KINDS[seen.status.kind].nodes(seen.status.name, planned) if planned else ()
     if found is None:
         every = wanted or [pod.node for pod in seen.status.pods]
@@ -124,8 +130,7 @@ class _Logs:
     def take(self, line: LogLine) -> None:
         """Takes in one line of any pod."""
         if RECEIPT in line.text:
-            launcher = any(pod.name == line.pod and pod.role == _LAUNCHER for pod in self.status.pods)
-            self.receipts.append(Line(text=line.text, node=None if launcher else line.node))
+            self.receipts.append(Line(text=line.text, speaker=line.node, run=line.pod))
         own = line.text.startswith((_ENTRYPOINT, RECEIPT))
         self.spoken[line.node] = self.spoken.get(line.node, False) or own
 

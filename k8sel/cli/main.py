@@ -204,7 +204,7 @@ def run(
     (job_plan,) = plans(_one(file, "run"), quiet, platform="run", nodes=nodes)
     command = processes.command(job_plan, override_env=override_env, started=not show_command)
     if show_command:
-        print(command)
+        streams.write(f"{command}\n")
         return
     if show_plan:
         show.plan(job_plan, "table", PLATFORMS["run"])
@@ -234,7 +234,7 @@ def docker(
     (job_plan,) = plans(_one(file, "docker"), quiet, platform="docker", nodes=nodes)
     made, network = resolve.containers(job_plan, by_cdi=cdi), own_network(job_plan)
     if show_command:
-        print(lines(made, network))
+        streams.write(f"{lines(made, network)}\n")
         return
     if show_plan:
         show.plan(job_plan, "table", PLATFORMS["docker"])
@@ -263,7 +263,7 @@ COMMANDS = {  # the function of each command; k8sel imports its module only to r
     "docker": "k8sel.cli.main:docker",
     "devices": "k8sel.cli.devices:devices",
     "audit": "k8sel.cli.audit:audit",
-    "apply": "k8sel.cli.cluster:apply",
+    "apply": "k8sel.cli.apply:apply",
     "delete": "k8sel.cli.cluster:delete",
     "status": "k8sel.cli.cluster:status",
     "logs": "k8sel.cli.cluster:logs",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DIFF = "diff"
 DIFFERENT, ERROR = 1, 2  # exit statuses of `diff`, as diff(1) has them
+CONTRADICTORY = 1  # exit status for one job's receipts
 
 
 def receipt(
@@ -32,8 +33,8 @@ def receipt(
     kind: JobKind = None,
     output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
-    """Show which device each rank of a job had. `diff A B` shows the differences in B; exit status 0: none, 1: some, 2:
-    an error.
+    """Show which device each rank of a job had; exit status 1: the receipts contradict each other. `diff A B` shows the
+    differences in B; exit status 0: none, 1: some, 2: an error, or receipts that contradict each other.
     """
     from k8sel.cli.show import receipts
     from k8sel.receipts import compare
@@ -45,12 +46,13 @@ def receipt(
     for name, each in zip(names, found, strict=True):
         for note in each.notes():
             print(f"note: {plain(f'{name}: {note}')}", file=sys.stderr)
+    contradictory = any(each.contradictions for each in found)
     if len(found) == 1:
         receipts.receipts(found[0], output)
-        return
+        sys.exit(CONTRADICTORY if contradictory else 0)
     result = compare.compare(*found)
     receipts.differences(result, output)
-    sys.exit(DIFFERENT if result.differences else 0)
+    sys.exit(ERROR if contradictory else DIFFERENT if result.differences else 0)
 
 
 def _named(words: list[str]) -> list[str]:

@@ -7,13 +7,14 @@ and the ConfigMap's ownerReference to the job. The owner reference deletes the C
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from k8sel.cluster import changes, trouble
 from k8sel.cluster.refusal import Refusal, Sent, explain
-from k8sel.cluster.rest import Answer, Cluster, Object, Refused, find, request
+from k8sel.cluster.rest import Answer, Cluster, Object, Refused, Unreachable, find, request
 from k8sel.cluster.status import end
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS, object_path
@@ -89,31 +90,67 @@ def pod_security(cluster: Cluster, namespace: str | None = None) -> str | None:
 
 
 def _write(cluster: Cluster, steps: Sequence[_Step], options: Options) -> list[Answer]:
-    """Writes the objects. If the server refuses the job, deletes the objects made for it."""
+    """Writes the objects. If the job is not made, deletes the objects made for it, or says that they are left."""
     *parts, job = steps
-    try:
+    made = [step.manifest for step in parts if step.live is None]
+    with _noted(lambda error: _taken_back(cluster, made, job.manifest, error)):
         answers = [_send(cluster, step.manifest, options) for step in steps]
-    except BaseException as error:
-        _take_back(cluster, [step.manifest for step in parts if step.live is None], error)
-        raise
     if job.live is None:  # the job that owns the parts exists only now
-        for index, step in enumerate(parts):
-            owned = _send(cluster, _owned(step.manifest, answers[-1].object), options)
-            answers[index] = replace(owned, warnings=answers[index].warnings)
+        with _noted(lambda _: _left(made, job.manifest, "exists, but has no owner yet")):
+            for index, step in enumerate(parts):
+                owned = _send(cluster, _owned(step.manifest, answers[-1].object), options)
+                answers[index] = replace(owned, warnings=answers[index].warnings)
     return answers
 
 
-def _take_back(cluster: Cluster, made: list[Object], error: BaseException) -> None:
-    names = ", ".join(f"{part['kind']} {part['metadata']['name']}" for part in made)
+@contextmanager
+def _noted(note: Callable[[BaseException], str]) -> Iterator[None]:
+    """Adds a line to an error: the objects that it leaves on the cluster. An interrupt has only this line."""
     try:
+        yield
+    except BaseException as error:
+        text = note(error)
+        if text and isinstance(error, Refusal):
+            raise error.with_note(text) from error
+        if text and isinstance(error, ClusterError):
+            raise ClusterError(f"{error}\n{text}") from error
+        error.args = (text,) if text and not isinstance(error, Exception) else error.args
+        raise
+
+
+def _taken_back(cluster: Cluster, made: list[Object], job: Object, error: BaseException) -> str:
+    """Deletes the objects made for a job that is not made; returns the line that says so, or that they are left."""
+    if not made:
+        return ""
+    if not isinstance(error, Exception):  # an interrupt does not wait for the server again
+        return _left(made, job, "may still exist")
+    try:
+        if isinstance(error, Unreachable) and find(cluster, _path(job)):
+            return _left(made, job, f"and {job['kind']} {job['metadata']['name']} exist: only the answer was lost")
         for part in made:
-            request(cluster, "DELETE", _path(part))
+            _remove(cluster, part)
     except ClusterError:
-        note = f"{names} may still exist; delete it with `k8sel delete`"
-    else:
-        note = f"k8sel has deleted {names} again"
-    if made and isinstance(error, Refusal):
-        raise error.with_note(note) from error
+        return _left(made, job, "may still exist")
+    return f"k8sel has deleted {_names(made)} again"
+
+
+def _left(made: list[Object], job: Object, state: str) -> str:
+    """The line about objects that are left, with the commands that go on."""
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    ways = f"Apply again to complete the job, or remove all of it: k8sel delete {name} -n {namespace}"
+    return f"{_names(made)} {state}. {ways}" if made else ""
+
+
+def _names(objects: list[Object]) -> str:
+    return ", ".join(f"{each['kind']} {each['metadata']['name']}" for each in objects)
+
+
+def _remove(cluster: Cluster, manifest: Object) -> None:
+    try:
+        request(cluster, "DELETE", _path(manifest))
+    except Refused as refused:
+        if refused.code != 404:  # 404: it was not made
+            raise
 
 
 def _placed(manifest: Object, cluster: Cluster, options: Options) -> Object:

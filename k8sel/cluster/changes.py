@@ -6,13 +6,16 @@ Labels, annotations, and the part of runPolicy that the operator reads again (ki
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from k8sel.cluster.refusal import Refusal, Sent
 from k8sel.cluster.rest import Object
+from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.kinds import JOB_KINDS, JobKind
 
+_JOB_FILE = "jobFile"  # of an expectation: receipts name the job file by it, and nothing depends on it
 _SERVER_METADATA = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
 
 
@@ -70,8 +73,9 @@ def _may_change(path: str, kind: JobKind) -> bool:
 
 
 def differences(old: object, new: object, path: str) -> Iterator[str]:
-    """The deepest paths at which two values differ."""
+    """The deepest paths at which two values differ. Looks into expectations too."""
     if isinstance(old, dict) and isinstance(new, dict):
+        old, new = _readable(old), _readable(new)
         for key in sorted(old.keys() | new.keys()):
             step = f".{key}" if key.isidentifier() else f'["{key}"]'
             yield from differences(old.get(key), new.get(key), f"{path}{step}")
@@ -80,6 +84,16 @@ def differences(old: object, new: object, path: str) -> Iterator[str]:
             yield from differences(one, other, f"{path}[{index}]")
     elif old != new:
         yield path
+
+
+def _readable(value: Object) -> Object:
+    """The entrypoint's variable with its expectation as data, without the job file's hash: it decides nothing."""
+    if value.get("name") != VARIABLE:
+        return value
+    try:
+        return {**value, "value": {**json.loads(value["value"]), _JOB_FILE: None}}
+    except (KeyError, TypeError, ValueError):  # another variable, or made by hand
+        return value
 
 
 def content(live: Object) -> Object:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from k8sel.cluster import trouble
 from k8sel.cluster.rest import Cluster, Object, Refused, find
 from k8sel.errors import ClusterError
-from k8sel.facts.kinds import JOB_KINDS, JobKind
+from k8sel.facts.kinds import JOB_KINDS, JobKind, batch_path
+
+_MOST_NODES = 10_000  # whose names are listed: a server can send any number of replicas
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +53,44 @@ class LiveJob:
         """The number of pods of the complete job."""
         specs = self.object["spec"].get(self.kind.replica_specs) or {}
         return sum(replica.get("replicas", 1) for replica in specs.values())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the complete job's pods in the plan."""
+        most = min(self.size, _MOST_NODES)
+        return self.kind.pods(self.name, most if self.kind.first_computes else most - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """Tells a job's own pods from those of an earlier run, which have the same names and labels until they end.
+
+    A PyTorchJob controls its pods (kubeflow/trainer release-1.9 pkg/controller.v1/common/pod.go, createNewPod). An
+    MPIJob controls its workers, and a batch Job that controls the launcher's pods (kubeflow/mpi-operator v0.8.2
+    pkg/controller/mpi_job_controller.go, newWorker and newLauncherJob).
+    """
+
+    cluster: Cluster
+    job: LiveJob
+    known: dict[str, bool] = field(default_factory=dict)  # uid of a batch Job -> if the job controls it
+
+    def owns(self, item: Object) -> bool:
+        """Reports if the job controls ``item``, or the batch Job that controls it."""
+        references = item["metadata"].get("ownerReferences") or ()
+        controller = next((each for each in references if each.get("controller")), None)
+        if controller is None or controller["uid"] == self.job.uid:
+            return controller is not None
+        if controller["uid"] not in self.known:
+            self.known[controller["uid"]] = controller["kind"] == "Job" and self._has_launcher(controller)
+        return self.known[controller["uid"]]
+
+    def _has_launcher(self, reference: Object) -> bool:
+        """Reports if the job controls the batch Job of this reference. One that is deleted counts as another's."""
+        try:
+            found = find(self.cluster, batch_path(self.job.namespace, reference["name"]))
+        except Refused as refused:
+            raise trouble.clearly(self.cluster, refused) from refused
+        return found is not None and found["metadata"]["uid"] == reference["uid"] and self.owns(found)
 
 
 def get_job(cluster: Cluster, ref: JobRef) -> LiveJob:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from k8sel.cluster import trouble
-from k8sel.cluster.follow import Picture, following
+from k8sel.cluster.follow import Notice, Picture, deleted_meanwhile, following
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
 from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
-from k8sel.cluster.status import Status, pods_of
+from k8sel.cluster.status import Status, end, pods_of, removal, without_pod
 from k8sel.facts.kinds import core_path
 
 _SILENCE_SECONDS = 120  # then the reader opens the stream again: a dead connection looks like a silent program
 _RETRY_SECONDS = 0.5
-_GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
+GIVE_UP_SECONDS = 60  # how long the API server or the node may stay away
 _AFTER_END_SECONDS = 5  # of silence, after which a pod that outlives its job (an MPI worker's sshd) is ignored
-_BACKLOG = 10_000  # lines: a slow terminal slows the readers, and memory stays small
+_BACKLOG = 1_000  # lines of at most 256 KiB: a slow terminal slows the readers, and memory stays small
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,22 +36,40 @@ OnLine = Callable[[LogLine], None]
 OnChange = Callable[[Status], None]
 
 
-def logs(
-    cluster: Cluster, ref: JobRef, *, follow: bool = True, on_line: OnLine, on_change: OnChange = lambda _: None
+def logs(  # noqa: PLR0913 - three callbacks, for three kinds of news
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    follow: bool = True,
+    on_line: OnLine,
+    on_change: OnChange = lambda _: None,
+    on_notice: Notice = lambda _: None,
 ) -> None:
     """Passes every pod's lines to ``on_line``, in the calling thread.
 
-    With ``follow`` it reads until the job has ended and its last line is out. It waits for pods that do not run yet;
-    ``on_change`` gets each new state with its reason. Without ``follow`` it reads the present logs, node by node; for
-    a restarted container, the previous lines first.
+    With ``follow`` it reads until the job has ended and its last line is out; a job that is deleted before its end is
+    an error. It waits for pods that do not run yet. ``on_change`` gets each new state with its reason, ``on_notice`` a
+    line when the API server is away or back, and one that names removed pods. Without ``follow`` it reads the present
+    logs, node by node; for a restarted container, the previous lines first.
     """
     if follow:
-        _Follower(cluster, on_line, on_change).run(ref)
+        _Follower(cluster, on_line, on_change).run(ref, on_notice)
         return
     job = get_job(cluster, ref)
-    for pod in sorted(pods_of(cluster, job), key=in_order):
+    pods = pods_of(cluster, job)
+    for pod in sorted(pods, key=in_order):
         for text in _now(cluster, job, pod):
             on_line(_line(pod, job, text))
+    _note_removed(job, {node_name(pod, job.name) for pod in pods}, on_notice)
+
+
+def _note_removed(job: LiveJob, read: Collection[str], on_notice: Notice) -> None:
+    """Names the pods of an ended job whose lines nobody can read any more, if a rank wrote there."""
+    removed = without_pod(job, read)
+    if job.kind.last is None or any(node.endswith(f"-{job.kind.last}") for node in removed):
+        text = removal(job.kind.kind, removed, job.size)
+        if text:
+            on_notice(f"k8sel: {text}")
 
 
 def _now(cluster: Cluster, job: LiveJob, pod: Object) -> Iterator[str]:
@@ -92,17 +110,22 @@ class _Follower:
         self.status: Status | None = None
         self.lines: queue.Queue[LogLine | Exception] = queue.Queue(maxsize=_BACKLOG)
         self.readers: dict[str, threading.Thread] = {}
+        self.nodes: set[str] = set()  # that have a reader, or had one
         self.last = time.monotonic()  # the time of the last line
         self.ended = False
 
-    def run(self, ref: JobRef) -> None:
-        with following(self.cluster, ref) as picture:
+    def run(self, ref: JobRef, notice: Notice) -> None:
+        with following(self.cluster, ref, notice, GIVE_UP_SECONDS) as picture:
             while True:
                 picture.update(0)
                 self._start_readers(picture)
                 self._hand_on()
                 if self._over(picture):
-                    return
+                    break
+            present = {node_name(pod, picture.job.name) for pod in picture.pods.values()}
+            _note_removed(picture.job, self.nodes | present, notice)
+            if picture.deleted and end(picture.job.object) is None:
+                raise deleted_meanwhile(picture.job)
 
     def _look(self, picture: Picture) -> Status:
         now = picture.status()
@@ -125,6 +148,7 @@ class _Follower:
                 reader = _Reader(self.cluster, picture.job, pod, self.lines, picture.stop)
                 thread = threading.Thread(target=reader.run, name=f"k8sel-log-{pod['metadata']['name']}", daemon=True)
                 self.readers[uid] = thread
+                self.nodes.add(node_name(pod, picture.job.name))
                 thread.start()
 
     def _hand_on(self) -> None:
@@ -196,7 +220,7 @@ class _Reader:
                 lost_at = None
             except (Unreachable, Refused) as error:
                 lost_at = lost_at or time.monotonic()
-                if self._hopeless(error) or time.monotonic() - lost_at > _GIVE_UP_SECONDS:
+                if self._hopeless(error) or time.monotonic() - lost_at > GIVE_UP_SECONDS:
                     self._report(error)
                     return
             self.stop.wait(_RETRY_SECONDS)

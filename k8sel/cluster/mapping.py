@@ -35,6 +35,7 @@ _SPEC: _Table = _table("spec") | _table("runPolicy", "runPolicy")
 _REPLICA: _Table = _table("replica")
 _POD: _Table = _table("pod")
 _CONTAINER: _Table = _table("container")
+_EXPECTATION: _Table = _table("expectation")
 
 
 def parse(manifest_path: str) -> tuple[str | int, ...]:
@@ -103,6 +104,8 @@ def _replica(parts: tuple[str | int, ...]) -> FieldPath | None:
 
 def _pod(parts: tuple[str | int, ...]) -> FieldPath | None:
     match parts:
+        case ("containers", _, "env", _, "value", *rest) if rest:
+            return _look_up(_EXPECTATION, tuple(rest))
         case ("containers", _, *rest) if rest:
             return _look_up(_CONTAINER, tuple(rest))
     return _look_up(_POD, parts)

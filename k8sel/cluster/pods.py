@@ -15,6 +15,7 @@ _ROLE = "training.kubeflow.org/job-role"
 _REPLICA = "training.kubeflow.org/replica-type"
 _INDEX = "training.kubeflow.org/replica-index"
 _ORDER = ("launcher", "master", "worker")
+_NUMBER = re.compile("[0-9]{1,9}")
 # runc's message, as containerd reports it: exec: "nope": executable file not found in $PATH: unknown
 _NOT_STARTED = re.compile(r'(?:exec: "(?P<file>[^"]*)"|(?:stat|exec) (?P<path>/\S+)): (?P<why>[^:]+)')
 _NO_PYTHON = "Use an image with python3, or build the entrypoint into the image and set entrypoint.mode: image"
@@ -72,7 +73,12 @@ def in_order(pod: Object) -> tuple[int, int, str, str]:
     labels = pod["metadata"].get("labels", {})
     place = _ORDER.index(role(pod)) if role(pod) in _ORDER else len(_ORDER)
     created = pod["metadata"].get("creationTimestamp") or ""
-    return place, int(labels.get(_INDEX) or 0), created, pod["metadata"]["name"]
+    return place, _index(labels.get(_INDEX, "")), created, pod["metadata"]["name"]
+
+
+def _index(label: str) -> int:
+    """The replica's number; 0 for a label that the operator did not write."""
+    return int(label) if _NUMBER.fullmatch(label) else 0
 
 
 def role(pod: Object) -> str:
@@ -160,7 +166,7 @@ def _torch_error(message: str) -> str:
     """The error in torch's error file, {"message": {"message": "RuntimeError: ..."}}; else ``message`` itself."""
     try:
         inner = json.loads(message)["message"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return message
     return str(inner.get("message", message)) if isinstance(inner, dict) else str(inner)
 

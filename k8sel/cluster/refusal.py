@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -25,14 +26,14 @@ _KINDS = {
     "Forbidden": Kind.FORBIDDEN,
     "Duplicate value": Kind.DUPLICATE,
 }
-# A field.Error as text: `spec.a[b].c: Required value: message`
+# A field.Error as text: `spec.a[b].c: Required value: message`. No path starts inside a path, so the search is short
 _FIELD_ERROR = re.compile(
-    r"((?:spec|metadata)(?:\.\w+|\[[^\]]*\])*): "
+    r"(?<!\w)(?<![\w\]]\.)((?:spec|metadata)(?:\.\w+|\[[^\]]*\])*): "
     r"(Required value|Unsupported value|Forbidden|Duplicate value|Invalid value|Too long|Too many|Internal error)"
 )
 _MENTIONED = re.compile(r"\b(?:spec|metadata)(?:\.\w+|\[[^\]]*\])+")
 # https://github.com/kubernetes-sigs/structured-merge-diff: its errors are lines that start with a path
-_TYPED = re.compile(r"^\s*(?P<path>\.[^\n]*?(?:\w|\])): (?P<words>[^\n]*)", re.MULTILINE)
+_TYPED = re.compile(r"^[ \t]*(?P<path>\.[^\n]*?(?:\w|\])): (?P<words>[^\n]*)", re.MULTILINE)
 _TYPED_FRAME = re.compile(r"^failed to create typed patch object \([^)]*\): (?:errors:\n)?")
 _NO_SUCH_FIELD = "field not declared in schema"
 
@@ -122,7 +123,7 @@ def _denial(cluster: Cluster, text: str, name: str, words: str, sent: Sent) -> P
 
 def _policy(cluster: Cluster, name: str) -> Object | None:
     try:
-        return find(cluster, _POLICIES + name)
+        return find(cluster, _POLICIES + quote(name, safe=""))
     except ClusterError:  # few users may read policies; the message is enough then
         return None
 

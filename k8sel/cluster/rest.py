@@ -1,71 +1,29 @@
-"""Sends one request to the API server, and explains its failures. Takes and returns plain dicts of any kind."""
+"""Sends requests to the API server, checks and decodes its answers. Takes and returns plain dicts of any kind."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlencode
+from dataclasses import dataclass
 
-import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    MaxRetryError,
-    NameResolutionError,
-    NewConnectionError,
-    ProtocolError,
-    ProxyError,
-    ReadTimeoutError,
-    SSLError,
-)
+import msgspec
 
+from k8sel.cluster import exchange, shapes
+from k8sel.cluster.exchange import Broken, Cluster, Object, OutOfTime, Raw, Silent, Unreachable, Unusable
 from k8sel.errors import ClusterError
 
-Object = dict[str, Any]
+__all__ = [
+    "Answer", "Broken", "Cluster", "Object", "OutOfTime", "Refused", "Silent", "Unreachable", "Unusable",
+    "change", "find", "lines", "request",
+]  # fmt: skip
 
-_CONNECT_SECONDS = 10
-_GET_SECONDS = 15
-_WRITE_SECONDS = 45  # longer than an admission webhook may take (30 s)
-_APPLY = "application/apply-patch+yaml"  # JSON is YAML; older servers know no apply-patch+json
-# The pool repeats a request only after 429 (overload), and waits as long as the server asks.
-_RETRIES = urllib3.Retry(
-    total=None,
-    connect=0,
-    read=0,
-    redirect=0,
-    other=0,
-    status=4,
-    status_forcelist=[429],
-    allowed_methods=None,
-    raise_on_status=False,
-)
 _READ_AGAIN_AFTER = (0.2, 1.0)  # seconds; a broken connection must not end the following of a job
-_UNSENDABLE = (
-    "{host}: the token of context {context} has a control character or a letter outside ASCII, and no HTTP header can "
-    "carry it. Replace the token in the kubeconfig, or log in again"
-)
-
-_REASONS: Mapping[type[BaseException], str] = {
-    NameResolutionError: "DNS does not know this host name. Check the cluster's address in the kubeconfig, VPN and DNS",
-    ProxyError: "the proxy does not answer. Check HTTPS_PROXY, NO_PROXY and proxy-url in the kubeconfig",
-    ConnectTimeoutError: f"no answer within {_CONNECT_SECONDS} s. Check VPN and firewall, and the context",
-    ReadTimeoutError: "connected, but no answer in time. Try again",
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cluster:
-    """An API server, its credentials, and the namespace to use. Never print it whole: it contains credentials."""
-
-    host: str
-    namespace: str
-    context: str
-    pool: urllib3.PoolManager = field(repr=False)
-    auth_headers: Callable[[], dict[str, str]] = field(repr=False)  # called for each request: it renews tokens
+_OVERLOADED = 429
+_OVERLOADED_TRIES = 5
+_LONGEST_PAUSE = 30  # seconds; an overloaded server asks for 1, one that ends for about 10
+_PAGE = 100  # objects; the largest pods and nodes have about 40 KiB
+_PARTS = 300_000  # lists and objects of one answer: 100 pods have about 30,000; an empty list takes 3 bytes, here 120
+_LIST_BYTES = 64 << 20  # of all pages: about 5,000 pods
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,58 +46,16 @@ class Refused(ClusterError):
         super().__init__(f"{cluster.host}: {self.server_message}")
 
 
-class Unreachable(ClusterError):
-    """The server gave no answer."""
-
-
-class Broken(Unreachable):
-    """The connection broke during the answer, or the answer is not valid."""
-
-
-class Silent(Unreachable):
-    """The server accepted the connection and sent nothing in time."""
-
-
 def request(
     cluster: Cluster, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
 ) -> Answer:
-    """Sends a request. Raises Refused for a status of 400 or more, and Unreachable if no answer comes."""
-    for pause in _READ_AGAIN_AFTER if method == "GET" else ():
-        try:
-            return _exchange(cluster, method, path, query or {}, body)
-        except Broken:
-            time.sleep(pause)
-    return _exchange(cluster, method, path, query or {}, body)
-
-
-def _exchange(cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None) -> Answer:
-    with _explained(cluster):
-        seconds = _GET_SECONDS if method == "GET" else _WRITE_SECONDS
-        response = _send(cluster, method, path, query, body, read_seconds=seconds, stream=False)
-        data = response.data
-    if response.status >= 400:
-        raise Refused(cluster, response.status, _status(response.status, data))
-    warnings = tuple(_warning_text(text) for text in response.headers.getlist("Warning"))
-    try:
-        return Answer(object=_json(data), warnings=warnings)
-    except ValueError:
-        raise Broken(
-            f"{cluster.host}: the answer is not JSON. Check that this is a Kubernetes API server, not a proxy "
-            f"(context {cluster.context})"
-        ) from None
-
-
-@contextmanager
-def lines(cluster: Cluster, path: str, *, query: Mapping[str, str], read_seconds: float) -> Iterator[Iterator[bytes]]:
-    """The lines of a streamed answer."""
-    with _explained(cluster):
-        response = _send(cluster, "GET", path, query, None, read_seconds=read_seconds, stream=True)
-        try:
-            if response.status >= 400:
-                raise Refused(cluster, response.status, _status(response.status, response.data))
-            yield _split(response)
-        finally:
-            response.close()
+    """Sends a request; reads a list whole. Raises Refused for a status of 400 or more, Unreachable without answer."""
+    query = query or {}
+    if method != "GET":
+        return _answer(cluster, method, path, _admitted(cluster, method, path, query, body))
+    if not shapes.is_list(path):
+        return _got(cluster, path, query)[0]
+    return Answer(object=_pages(cluster, path, query))
 
 
 def find(cluster: Cluster, path: str) -> Object | None:
@@ -152,93 +68,148 @@ def find(cluster: Cluster, path: str) -> Object | None:
         raise
 
 
-def _send(  # noqa: PLR0913 - one HTTP request has this many parts
-    cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None, *,
-    read_seconds: float, stream: bool,
-) -> urllib3.BaseHTTPResponse:  # fmt: skip
-    headers = {"Accept": "application/json", "User-Agent": "k8sel", **_credentials(cluster)}
-    if body is not None:
-        headers["Content-Type"] = _APPLY if method == "PATCH" else "application/json"
-    url = f"{cluster.host}{path}" + (f"?{urlencode(query)}" if query else "")
-    return cluster.pool.request(
-        method,
-        url,
-        body=None if body is None else json.dumps(body).encode(),
-        headers=headers,
-        timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
-        retries=_RETRIES,
-        preload_content=not stream,
-        redirect=False,
-    )
+@contextmanager
+def lines(
+    cluster: Cluster, path: str, *, query: Mapping[str, str], read_seconds: float, longest: int = exchange.LINE_BYTES
+) -> Iterator[Iterator[bytes]]:
+    """The lines of a streamed answer. A line of more than ``longest`` bytes is cut, and ends with a note."""
+    with exchange.stream(cluster, path, query, read_seconds) as answer:
+        if isinstance(answer, Raw):
+            raise _refused(cluster, answer)
+        yield _split(answer, longest)
 
 
-def _credentials(cluster: Cluster) -> dict[str, str]:
-    """The headers that log in. Refuses bad characters here: http.client's own message would print the token."""
-    headers = cluster.auth_headers()
-    if all(value.isascii() and value.isprintable() for value in headers.values()):
-        return headers
-    raise ClusterError(_UNSENDABLE.format(host=cluster.host, context=cluster.context))
+def change(cluster: Cluster, path: str, line: bytes) -> Object:
+    """One line of a watch. Raises Broken where it is not whole, and Unusable where it is no change."""
+    found = _decoded(cluster, line)
+    with _checked(cluster, f"a line of the watch {path}"):
+        shapes.check_change(found, path)
+    return found
 
 
-def _split(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Lines without their newline; the last line may lack one."""
-    rest = b""
-    for chunk in response.stream(1 << 16, decode_content=True):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+def _pages(cluster: Cluster, path: str, query: Mapping[str, str]) -> Object:
+    """A list with the objects of all pages. Its version is that of the first."""
+    listing, size = _got(cluster, path, {**query, "limit": str(_PAGE)})
+    items, more = listing.object.get("items") or [], listing.object["metadata"].get("continue")
+    while more:
+        page, more_bytes = _got(cluster, path, {**query, "limit": str(_PAGE), "continue": more})
+        items += page.object.get("items") or []
+        more, size = page.object["metadata"].get("continue"), size + more_bytes
+        if size > _LIST_BYTES:
+            raise Unusable(f"{cluster.host}: the list {path} has more than {_LIST_BYTES >> 20} MiB")
+    return {**listing.object, "items": items}
 
 
-def _json(data: bytes) -> Object:
-    decoded = json.loads(data) if data else {}
-    return decoded if isinstance(decoded, dict) else {}
+def _got(cluster: Cluster, path: str, query: Mapping[str, str]) -> tuple[Answer, int]:
+    """The answer to a GET, and its size. A broken connection is tried again."""
+    for seconds in (*_READ_AGAIN_AFTER, None):
+        try:
+            raw = _admitted(cluster, "GET", path, query, None)
+            return _answer(cluster, "GET", path, raw), len(raw.data)
+        except Broken:
+            if seconds is None:
+                raise
+            exchange.pause(cluster, seconds)
+    raise AssertionError
 
 
-def _status(code: int, data: bytes) -> Object:
+def _admitted(cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None) -> Raw:
+    """Sends a request, again after the pause that an overloaded server asks for. It has done nothing until then."""
+    for _ in range(_OVERLOADED_TRIES - 1):
+        raw = exchange.send(cluster, method, path, query, body)
+        if raw.status != _OVERLOADED:
+            return raw
+        exchange.pause(cluster, _asked_pause(cluster, raw))
+    return exchange.send(cluster, method, path, query, body)
+
+
+def _asked_pause(cluster: Cluster, raw: Raw) -> int:
+    asked = raw.headers.get("Retry-After", "")
+    if not asked.isdecimal():
+        return 1
+    if len(asked) > 9 or int(asked) > _LONGEST_PAUSE:
+        message = f"the server is overloaded and asks for a pause of {asked[:20]} s. Try again later"
+        raise Refused(cluster, _OVERLOADED, {"message": message})
+    return int(asked)
+
+
+def _answer(cluster: Cluster, method: str, path: str, raw: Raw) -> Answer:
+    if raw.status >= 400:
+        raise _refused(cluster, raw)
+    if method == "DELETE":  # a Status or the object: nobody reads it
+        return Answer(object={}, warnings=_warnings(raw))
+    found = _decoded(cluster, raw.data)
+    with _checked(cluster, f"the answer to {method} {path}"):
+        shapes.check(found, method, path)
+    return Answer(object=found, warnings=_warnings(raw))
+
+
+def _decoded(cluster: Cluster, data: bytes) -> Object:
+    """JSON as data without null. The caller checks that it is an object."""
+    if data.count(b"[") + data.count(b"{") > _PARTS:
+        raise _unusable(cluster, f"the answer has more than {_PARTS} lists and objects")
+    try:
+        found: Object = shapes.present(msgspec.json.decode(data))
+    except RecursionError:
+        raise _unusable(cluster, f"the answer has more than {shapes.LEVELS} levels") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Broken(
+            f"{cluster.host}: the answer is not JSON. Check that this is a Kubernetes API server, not a proxy "
+            f"(context {cluster.context})"
+        ) from None
+    return found
+
+
+@contextmanager
+def _checked(cluster: Cluster, what: str) -> Iterator[None]:
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise _unusable(cluster, f"{what} is no Kubernetes object: {error}") from None
+
+
+def _unusable(cluster: Cluster, found: str) -> Unusable:
+    return Unusable(f"{cluster.host}: {found}. Check that this is a Kubernetes API server (context {cluster.context})")
+
+
+def _split(pieces: Iterator[bytes], longest: int) -> Iterator[bytes]:
+    """Lines without their newline; the last line may lack one. Keeps at most ``longest`` bytes of a line."""
+    line, left_out = bytearray(), 0
+    for piece in pieces:
+        for number, part in enumerate(piece.split(b"\n")):
+            if number:  # a newline stands before this part
+                yield _whole(line, left_out)
+                line, left_out = bytearray(), 0
+            left_out += max(0, len(line) + len(part) - longest)
+            line += part[: longest - len(line)]
+    if line:
+        yield _whole(line, left_out)
+
+
+def _whole(line: bytearray, left_out: int) -> bytes:
+    return bytes(line) + (f" ... [k8sel left out {left_out} bytes of this line]".encode() if left_out else b"")
+
+
+def _refused(cluster: Cluster, raw: Raw) -> Refused:
+    return Refused(cluster, raw.status, _status(raw))
+
+
+def _status(raw: Raw) -> Object:
     """The server's Status. Plain text, of a proxy or an old server, becomes the message of a Status."""
     try:
-        decoded = _json(data)
-    except ValueError:
-        decoded = {}
-    if decoded.get("kind") == "Status":
-        return decoded
-    return {"code": code, "message": data.decode(errors="replace").strip()[:500] or f"HTTP status {code}"}
+        found: Object = shapes.present(msgspec.json.decode(raw.data))
+        msgspec.convert(found, shapes.Status)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = raw.data[:500].decode(errors="replace").strip()
+        return {"code": raw.status, "message": text or f"HTTP status {raw.status}"}
+    return found
+
+
+def _warnings(raw: Raw) -> tuple[str, ...]:
+    return tuple(map(_warning_text, raw.warnings))
 
 
 def _warning_text(header: str) -> str:
     """``299 - "text"`` without its frame. https://kubernetes.io/blog/2020/09/03/warnings/"""
     _, quote, text = header.partition('"')
     return text.removesuffix('"').replace('\\"', '"') if quote else header
-
-
-@contextmanager
-def _explained(cluster: Cluster) -> Iterator[None]:
-    try:
-        yield
-    except HTTPError as error:
-        cause = error.reason if isinstance(error, MaxRetryError) and error.reason else error
-        raise _kind(cause)(f"{cluster.host}: {_reason(cause)} (context {cluster.context})") from error
-
-
-def _kind(cause: BaseException) -> type[Unreachable]:
-    if isinstance(cause, ReadTimeoutError):
-        return Silent
-    return Broken if isinstance(cause, ProtocolError) or _cut_off(cause) else Unreachable
-
-
-def _cut_off(cause: BaseException) -> bool:
-    """Reports if the connection ended early: Python's ssl reports that as a TLS error."""
-    return isinstance(cause, SSLError) and "EOF" in str(cause)
-
-
-def _reason(cause: BaseException) -> str:
-    """The reason why no answer came, and the next step."""
-    if isinstance(cause, NewConnectionError) and not isinstance(cause, NameResolutionError):
-        return f"cannot connect: {str(cause).rpartition(': ')[2]}. Is the cluster up, and the context the right one?"
-    if isinstance(cause, SSLError) and not _cut_off(cause):
-        return f"TLS failed: {cause}. Check certificate-authority and client-certificate in the kubeconfig"
-    for kind, text in _REASONS.items():
-        if isinstance(cause, kind):
-            return text
-    return f"the connection broke ({type(cause).__name__}). Try again"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
 
 from k8sel.cluster import trouble
-from k8sel.cluster.jobs import JobRef, LiveJob, get_job
+from k8sel.cluster.jobs import JobRef, LiveJob, Owner, get_job
 from k8sel.cluster.pods import Failure, PodStatus, in_order, pod_status
 from k8sel.cluster.rest import Cluster, Object, Refused, request
 from k8sel.errors import ClusterError
-from k8sel.facts.kinds import core_path, pod_selector
+from k8sel.facts.kinds import JOB_KINDS, core_path, pod_selector
 from k8sel.facts.names import LABEL_QUEUE
 
 Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
@@ -20,6 +21,11 @@ Phase = Literal["Pending", "Running", "Restarting", "Succeeded", "Failed", "Susp
 _UNTOUCHED_SECONDS = 10
 _QUIET = ("PodInitializing", "ContainerCreating", "")  # reasons that only mean "not yet"
 _OVERTAKEN = ("FailedScheduling",)  # the pod's own conditions are more exact, and end when the pod is scheduled
+# The training-operator's and the mpi-operator's words for an object that has another owner.
+_EXISTS = re.compile(r'"([^"]+)"(?: of Kind "\w*")? already exists')
+_POD_NAME = re.compile(r"-(?:launcher|master-\d+|worker-\d+)$")
+_ENTRYPOINT = "k8sel: "  # begins the line with the fact, among the last lines of a log
+_SHOWN = 10  # names of removed pods
 _PHASES: tuple[Phase, ...] = ("Failed", "Succeeded", "Suspended", "Restarting", "Running")
 
 
@@ -46,6 +52,7 @@ class Status:
     conditions: tuple[Condition, ...]
     pods: tuple[PodStatus, ...]
     failure: Failure | None  # the first pod that failed
+    removed: tuple[str, ...]  # nodes of an ended job that have no pod any more, and so no log
 
     @property
     def finished(self) -> bool:
@@ -66,7 +73,8 @@ def pods_of(cluster: Cluster, job: LiveJob) -> list[Object]:
         listing = request(cluster, "GET", core_path("pods", job.namespace), query=pod_selector(job.name)).object
     except Refused as refused:
         raise trouble.clearly(cluster, refused) from refused
-    return list(listing.get("items", []))
+    owner = Owner(cluster=cluster, job=job)
+    return [pod for pod in listing.get("items") or () if owner.owns(pod)]
 
 
 def warnings_of(cluster: Cluster, job: LiveJob, pods: Iterable[Object]) -> list[Object]:
@@ -100,6 +108,26 @@ def read(job: LiveJob, pods: Iterable[Object], warnings: Iterable[Object] = (), 
         conditions=tuple(_condition(each) for each in _conditions(job.object)),
         pods=seen,
         failure=failure,
+        removed=without_pod(job, {pod.node for pod in seen}),
+    )
+
+
+def without_pod(job: LiveJob, present: Collection[str]) -> tuple[str, ...]:
+    """The nodes of an ended job that are not ``present``. Before the end, a node without a pod only waits for one."""
+    return tuple(node for node in job.nodes if node not in present) if end(job.object) else ()
+
+
+def removal(kind: str, removed: Sequence[str], of: int) -> str:
+    """The line about removed pods; "" for none. An MPI rank writes to the launcher's log."""
+    if not removed:
+        return ""
+    launcher = JOB_KINDS[kind].last
+    ranks = ". Their ranks wrote to the launcher's log" if launcher and f"-{launcher}" not in removed[0] else ""
+    more = f" and {len(removed) - _SHOWN} more" if len(removed) > _SHOWN else ""
+    names = ", ".join(removed[:_SHOWN]) + more
+    return (
+        f"{len(removed)} of {of} pods are gone, and no log is left of them: {names}{ranks}. "
+        "The operator removes pods that still run when the job ends (spec.policy.cleanPodPolicy)"
     )
 
 
@@ -148,6 +176,10 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
     if phase == "Suspended":
         queue = job.object["metadata"].get("labels", {}).get(LABEL_QUEUE)
         return f"waits in queue {queue} to be admitted" if queue else "suspended: spec.runPolicy.suspend is true"
+    if phase == "Failed" and end(job.object) and not _past_deadline(job.object):
+        cause = _cause(_first([pod.failure for pod in pods if pod.failure]))
+        if cause:
+            return cause
     if phase in ("Failed", "Restarting"):
         messages = (each["message"] for each in _conditions(job.object) if each["type"] == phase)
         return next(messages, f"the {job.kind.operator} waits for a node that failed: `k8sel delete` frees the others")
@@ -155,7 +187,7 @@ def _reason(job: LiveJob, phase: Phase, pods: tuple[PodStatus, ...], warnings: I
         return ""
     if phase == "Running" and len(pods) >= job.size:
         warnings = ()  # all pods exist: earlier warnings no longer matter
-    return _blocked(pods) or _last_warning(warnings) or (_untouched(job, now) if phase == "Pending" else "")
+    return _blocked(pods) or _last_warning(warnings, pods) or (_untouched(job, now) if phase == "Pending" else "")
 
 
 def _blocked(pods: tuple[PodStatus, ...]) -> str:
@@ -166,11 +198,39 @@ def _blocked(pods: tuple[PodStatus, ...]) -> str:
     return ""
 
 
-def _last_warning(warnings: Iterable[Object]) -> str:
+def _last_warning(warnings: Iterable[Object], pods: tuple[PodStatus, ...]) -> str:
     """The newest warning. It explains a refused pod (quota, Pod Security) and an invalid MPIJob."""
     now = (event for event in warnings if event.get("reason") not in _OVERTAKEN)
     newest = max(now, key=_when, default=None)
-    return f"{newest.get('reason', '')}: {newest.get('message', '')}" if newest else ""
+    if newest is None:
+        return ""
+    text = newest.get("message", "")
+    taken = _EXISTS.search(text)
+    return _name_taken(taken[1], pods) if taken else f"{newest.get('reason', '')}: {text}"
+
+
+def _name_taken(name: str, pods: tuple[PodStatus, ...]) -> str:
+    """The reason for a refused object whose name exists; "" once the job has its own."""
+    own = any(name in (pod.name, pod.node) for pod in pods)
+    made_before_pods = bool(pods) and not _POD_NAME.search(name)  # a Service, a Secret or a ConfigMap
+    return (
+        "" if own or made_before_pods else f"waits for the end of {name}, which belongs to an earlier job of this name"
+    )
+
+
+def _cause(failure: Failure | None) -> str:
+    """The first failure on one line. The operator only counts failures: its message names no pod and no cause."""
+    if failure is None:
+        return ""
+    status = "" if failure.exit_code is None else f" with exit status {failure.exit_code}"
+    lines = failure.message.splitlines() or [""]
+    telling = next((line for line in lines if line.startswith(_ENTRYPOINT)), lines[-1])
+    return f"{failure.pod} ended{status} ({failure.reason})" + (f": {telling}" if telling else "")
+
+
+def _past_deadline(job: Object) -> bool:
+    """Reports if the operator ended the job: its pods failed because of that."""
+    return any("deadline" in each.get("message", "").lower() for each in _conditions(job) if each["type"] == "Failed")
 
 
 def _when(event: Object) -> str:

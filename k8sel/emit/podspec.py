@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from k8sel.entrypoint.protocol import VARIABLE
+from k8sel.entrypoint.protocol import EMPTIED, VARIABLE
 from k8sel.facts import fields, names
 from k8sel.planning import env
 from k8sel.planning.launch import FOLDER
@@ -80,10 +80,13 @@ def container(plan: JobPlan, program: Program, planned: Fragment, config_map: st
 
 
 def expectation(plan: JobPlan) -> tuple[Fragment, ...]:
-    """The variable with the entrypoint's expectation; () in a job without the entrypoint."""
+    """The variable with the entrypoint's expectation, and those that would change its check, empty.
+
+    () in a job without the entrypoint.
+    """
     if plan.entrypoint_mode == "none":
         return ()
-    return env.constants({VARIABLE: plan.expectation.to_json()})
+    return env.constants({VARIABLE: plan.expectation.to_json(), **dict.fromkeys(EMPTIED, "")})
 
 
 def _listening(port: int) -> Object:

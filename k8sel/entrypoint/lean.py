@@ -7,19 +7,31 @@ Without the C parts, and for error messages, the full modules are used.
 
 from __future__ import annotations
 
-__all__ = ["TYPE_CHECKING", "dumps", "loads", "record", "replace", "signal"]
+__all__ = ["TYPE_CHECKING", "dumps", "loads", "record", "replace", "sha256", "signal"]
 
 TYPE_CHECKING = False  # type checkers take it for true; this avoids the import of typing
 if TYPE_CHECKING:
     import signal
     from dataclasses import dataclass as record
     from dataclasses import replace
+    from hashlib import sha256
     from typing import Any
 else:
     try:
         import _signal as signal  # the same functions as Lib/signal.py, without its enums
     except ImportError:
         import signal
+
+    def sha256():  # noqa: ANN201
+        """Does the same as ``hashlib.sha256``, by the modules of Python itself: hashlib would load OpenSSL."""
+        try:
+            from _sha2 import sha256 as made
+        except ImportError:
+            try:
+                from _sha256 import sha256 as made  # until Python 3.11
+            except ImportError:
+                from hashlib import sha256 as made
+        return made()
 
     def record(*, frozen):  # noqa: ANN001, ANN201
         """Does the same as ``dataclass(frozen=True)``: __init__, equality, repr, and no change afterwards."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
+from k8sel.entrypoint.protocol import NODE
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -72,4 +73,4 @@ def numbers(start: str, *path: str) -> list[int]:
 
 def node_name(environ: dict[str, str]) -> str:
     """Returns the node's name for messages: in a pod, the host name is the pod's name."""
-    return environ.get("K8SEL_NODE") or os.uname().nodename
+    return environ.get(NODE) or os.uname().nodename

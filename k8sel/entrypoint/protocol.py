@@ -23,6 +23,9 @@ PLAIN = (  # the variables that a user writes by hand instead
     "K8SEL_BACKEND",
 )
 CHECK = "K8SEL_CHECK"  # overrides the check of the job at this start
+NODE = "K8SEL_NODE"
+TERMINATION_LOG = "K8SEL_TERMINATION_LOG"
+EMPTIED = (CHECK, NODE, TERMINATION_LOG)  # rendered pods set them empty: an image's ENV could set them otherwise
 ENVIRON = "K8SEL_ENVIRON"  # the file with a container's own environment, of a process that came over ssh
 
 

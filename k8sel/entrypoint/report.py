@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from k8sel.entrypoint import protocol
 from k8sel.entrypoint.lean import TYPE_CHECKING, dumps
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def terminate(text: str, environ: dict[str, str]) -> None:
 
     Never creates the default file: in a pod, the kubelet mounts it. Creates the file of K8SEL_TERMINATION_LOG.
     """
-    given = environ.get("K8SEL_TERMINATION_LOG")
+    given = environ.get(protocol.TERMINATION_LOG)
     flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | (os.O_CREAT if given else 0)  # does not wait for a reader
     try:
         file = os.open(given or TERMINATION_LOG, flags, 0o644)

@@ -1,6 +1,7 @@
 """The table of an object's fields and the job file's fields, typed. The facts are in the data file.
 
-Each place (``pod``, ``container``, ``runPolicy``, ...) has a row for each field that k8sel writes or reads there.
+Each place (``pod``, ``container``, ``runPolicy``, ...) has a row for each field that k8sel writes or reads there;
+``expectation`` is the JSON in the entrypoint's variable.
 The order of the rows is the order in which the fields are written.
 """
 
@@ -21,6 +22,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rendered: Literal["copied", "made"] = "made"  # copied: as the job file has it; made: by code of its own, or never
     adopted: Literal["copied", "read", "unneeded", "reported"] = "reported"  # what `k8sel from` does with it
     whole: bool = False  # the job file's field has another form: a path below this one leads to all of it
+    object: bool = False  # only the job's own object has the field: no pod is made of it
     docker: Literal["supported", "ignored", "unneeded"] | None = None  # what `k8sel docker` does; ignored: and warns
 
     @property
@@ -38,6 +40,12 @@ _POSITIONS = {place: {name: index for index, name in enumerate(rows)} for place,
 def copied(place: str) -> dict[str, str]:
     """Fields of ``place`` that are written as the job file has them, each with its path there."""
     return {name: row.job for name, row in FIELDS[place].items() if row.rendered == "copied"}
+
+
+def of_object(run_policy: frozenset[str]) -> list[tuple[str, ...]]:
+    """The job file's fields that no pod is made of; ``run_policy``: what the job's operator reads again and again."""
+    rows = {**FIELDS["metadata"], **{name: FIELDS["runPolicy"][name] for name in sorted(run_policy)}}
+    return [row.path for row in rows.values() if row.object]
 
 
 def in_order(place: str, made: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,8 +126,13 @@ def core_path(plural: str, namespace: str, name: str = "") -> str:
     return f"/api/v1/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
 
 
+def batch_path(namespace: str, name: str) -> str:
+    """The API path of a batch Job, such as the one that an MPIJob's launcher has."""
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
+
+
 def pod_selector(job: str) -> dict[str, str]:
-    """The query that finds a job's pods."""
+    """The query that finds the pods with a job's name; an earlier job's pods have the same name."""
     return {"labelSelector": f"{_OPERATOR_LABEL}={job}"}
 
 

@@ -19,12 +19,24 @@ from jsonschema.validators import extend
 from k8sel.errors import FieldPath, Kind, Problem
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
-from k8sel.jobfile.explain_words import PATTERNS, TYPES, describe, enum_hint, required_hint, type_hint, unknown_hint
+from k8sel.jobfile.explain_words import (
+    PATTERNS,
+    TYPES,
+    describe,
+    enum_hint,
+    required_hint,
+    type_hint,
+    type_of,
+    unknown_hint,
+)
 from k8sel.jobfile.schema import NULLABLE, Schema, schema
 from k8sel.jobfile.spec import API_VERSION, KIND, decode
 from k8sel.jobfile.validate import validate
 from k8sel.jobfile.yamlio import Document
 from k8sel.wording import bare, not_one_of, quote
+
+_VARIABLES = ("spec", "env")
+_ITEM = 3  # parts of a variable's path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,10 +129,21 @@ def _required(wrong: Wrong) -> Iterator[Problem]:
 
 
 def _type(wrong: Wrong) -> tuple[str, str]:
+    if wrong.path[:2] == _VARIABLES and not isinstance(wrong.value, bool | None):
+        return _variable(wrong)
     got = describe(wrong.value, wrong.text)
     if isinstance(wrong.value, str) and _of_mappings(wrong.part):
         return f"expected a list of mappings, got {got}", ""
     return f"expected {TYPES[wrong.limit]}, got {got}", type_hint(wrong.limit, wrong.value, wrong.text)
+
+
+def _variable(wrong: Wrong) -> tuple[str, str]:
+    """Describes a variable of the wrong form without its value, which may be a secret."""
+    whole = isinstance(wrong.value, str) and _of_mappings(wrong.part)
+    expected = "a list of mappings" if whole else TYPES[wrong.limit]
+    quoted = "write the value in quotes" if isinstance(wrong.value, int | float) and wrong.limit == "string" else ""
+    hint = "write {name: NAME, value: VALUE}" if len(wrong.path) == _ITEM else quoted
+    return f"expected {expected}, got {type_of(wrong.value)}", hint
 
 
 def _of_mappings(part: Schema) -> bool:
@@ -154,7 +177,9 @@ def _long(wrong: Wrong) -> tuple[str, str]:
 
 
 def _pattern(wrong: Wrong) -> tuple[str, str]:
-    return f"{quote(wrong.value)} is not allowed: {PATTERNS[wrong.limit]}", ""
+    name, equals, _ = wrong.value.partition("=") if wrong.path[:2] == _VARIABLES else (wrong.value, "", "")
+    hint = "write the part after = in value" if equals else ""  # it may be a secret
+    return f"{quote(f'{name}=...' if equals else name)} is not allowed: {PATTERNS[wrong.limit]}", hint
 
 
 _WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {

@@ -69,6 +69,12 @@ def describe(value: object, text: str | None) -> str:
     return "a list" if isinstance(value, list) else "a mapping"
 
 
+def type_of(value: object) -> str:
+    """Returns the type of ``value`` in words, and nothing of the value itself."""
+    names = {str: "a string", bool: "true or false", int: "a number", float: "a number", list: "a list"}
+    return names.get(type(value), "a mapping")
+
+
 def type_hint(expected: str, value: object, text: str | None) -> str:
     """Returns a hint that turns ``value`` into the type ``expected``."""
     if value is None:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from k8sel.errors import Kind, Location, Problem, SpecError
-from k8sel.jobfile import canonical
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.jobfile.yamlio import Document, dump, parse
 
@@ -26,7 +25,6 @@ class Job(Struct, frozen=True, kw_only=True):
 
     file: JobFile  # without defaults
     document: Document  # has the locations
-    sha256: str  # of its data (canonical.py), without comments and order
 
 
 def load(text: bytes, file: str) -> tuple[Job, ...]:
@@ -83,8 +81,7 @@ def _place(document: Document, problem: Problem) -> Location:
 
 
 def _job(document: Document) -> Job:
-    digest = canonical.sha256(canonical.dumps(document.data).encode()).hexdigest()
-    return Job(file=decode(document.data), document=document, sha256=digest)
+    return Job(file=decode(document.data), document=document)
 
 
 def _explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:

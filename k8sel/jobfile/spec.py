@@ -242,7 +242,9 @@ class Policy(_Model, frozen=True, kw_only=True):
     ] = None
     clean_pod_policy: Annotated[
         Literal["Running", "All", "None"] | None,
-        Meta(description="Pods to delete when the job ends; Running frees the devices of a failed job."),
+        Meta(
+            description="Pods to delete when the job ends; Running frees a failed job's devices, None keeps all logs."
+        ),
     ] = "Running"
 
 

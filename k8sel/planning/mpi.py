@@ -24,11 +24,18 @@ CONSTANTS = {"MASTER_PORT": MASTER_PORT, "PYTHONUNBUFFERED": "1"}
 
 # $PATH and $LD_LIBRARY_PATH are the image's: sshd would pass its own to mpirun's daemon and to the ranks. A file passes
 # the rest of the container's environment to the ranks' entrypoint. Only the user can read it: values may be secrets.
-KEPT = "/dev/shm/k8sel.environ"  # writable in any container; removed with the pod
+# mktemp makes a new file (O_EXCL, 0600) with a random name: with a hostPath at /dev/shm, the jobs of a node share it.
+KEPT = "/dev/shm/k8sel.XXXXXX"  # writable in any container; removed with the pod
+# Writes "NAME=VALUE" as one word of sshd's configuration, which is split at spaces: argv_split in OpenSSH's misc.c.
+QUOTED = (
+    r'q() { r=; s=$2; while h=${s%%[\\\"]*}; [ "$h" != "$s" ]; do s=${s#"$h"}; r=$r$h\\${s%"${s#?}"}; s=${s#?}; done;'
+    r""" printf '"%s=%s" ' "$1" "$r$s"; };"""
+)
 SSHD = (
-    f"mkdir -p -m 0755 /run/sshd 2>/dev/null; (umask 077; cat /proc/self/environ > {KEPT}) 2>/dev/null;"
-    ' exec /usr/sbin/sshd "$@"'
-    f' -o "SetEnv=PATH=$PATH${{LD_LIBRARY_PATH:+ LD_LIBRARY_PATH=$LD_LIBRARY_PATH}} {ENVIRON}={KEPT}"'
+    f'mkdir -p -m 0755 /run/sshd 2>/dev/null; kept=$(mktemp {KEPT} 2>/dev/null) && cat /proc/self/environ > "$kept";'
+    f' {QUOTED} exec /usr/sbin/sshd "$@"'
+    ' -o "SetEnv=$(q PATH "$PATH")${LD_LIBRARY_PATH:+$(q LD_LIBRARY_PATH "$LD_LIBRARY_PATH")}'
+    f'{ENVIRON}=$kept"'
 )
 # The nodes' command: it needs only /usr/sbin/sshd in the image, and no text of the job file becomes shell text.
 SSHD_START = ("/bin/sh", "-c", SSHD, "sshd", "-De", "-f", "/dev/null")

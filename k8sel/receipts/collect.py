@@ -1,6 +1,7 @@
 """Collects the receipts of a job, one JSON line in the log of each start, into the devices of each rank. Pure.
 
 A log may hold anything: a line with the receipts' mark that cannot be read is counted, and a missing field is unknown.
+The first receipt of a container's run counts, because the entrypoint writes it before the program starts.
 """
 
 from __future__ import annotations
@@ -13,18 +14,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from k8sel.entrypoint.report import RECEIPT
+from k8sel.receipts.lines import Fields, Line, checked, receipts
+from k8sel.receipts.runs import Runs, shortened
+from k8sel.wording import one_line
 
 VERSION = 1
 _DIGITS = 9  # of a rank: a longer number is not a rank
-Fields = Mapping[str, Any]  # a receipt as its start wrote it
-
-
-class Line(Struct, frozen=True, kw_only=True):
-    """A line of a log, and its node."""
-
-    text: str
-    node: str | None = None  # None: the receipt names it
 
 
 class Process(Struct, frozen=True, kw_only=True):
@@ -46,6 +41,7 @@ class Receipts(Struct, frozen=True, kw_only=True):
     earlier: Mapping[str, int]  # node -> starts before its last one
     broken: int = 0  # receipts that cannot be read
     remarks: tuple[str, ...] = ()  # from the code that gathered the logs
+    contradictions: tuple[str, ...] = ()  # between receipts: a start wrote at most one of them
 
     @property
     def processes(self) -> list[Process]:
@@ -62,8 +58,12 @@ class Receipts(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(each.node for each in self.processes))
 
     def notes(self) -> list[str]:
-        """Returns the notes on missing, repeated and unreadable receipts."""
-        return [*self._missing(), *self.remarks, *self._restarted(), *self._unreadable()]
+        """Returns the notes on contradictory, missing, repeated and unreadable receipts."""
+        each = (self._missing(), self.remarks, self._restarted(), self._unreadable())
+        return [
+            *(f"contradiction: {text}" for text in self.contradictions),
+            *(note for notes in each for note in notes),
+        ]
 
     def _missing(self) -> Iterator[str]:
         here: dict[str, list[Process]] = {}
@@ -94,6 +94,7 @@ class Receipts(Struct, frozen=True, kw_only=True):
             "notes": self.notes(),
             "earlier": dict(self.earlier),
             "broken": self.broken,
+            "contradictions": list(self.contradictions),
             "receipts": list(self.starts),
         }
 
@@ -102,23 +103,20 @@ class Mixed(ValueError):
     """Raised for receipts of several jobs; the text names the jobs."""
 
 
-def collect(lines: Iterable[Line], nodes: int | None = None) -> Receipts | None:
-    """Returns the receipts in the lines of one job's logs; None where there are none. Raises Mixed."""
-    starts: dict[tuple[Any, ...], Fields] = {}
-    earlier: dict[tuple[Any, ...], int] = {}
-    broken = 0
+def collect(lines: Iterable[Line], nodes: int | None = None, job: str | None = None) -> Receipts | None:
+    """Returns the receipts in the lines of one job's logs; None where there are none. Raises Mixed.
+
+    ``job``: its name, where the caller knows it. Receipts of other jobs are left out then.
+    """
+    runs, broken = Runs(job), 0
     for line in lines:
-        for text in line.text.split(RECEIPT)[1:]:  # lines of two processes may run into one
-            fields = _read(text, line.node)
+        for fields in receipts(line.text):
             if fields is None:
                 broken += 1
-                continue
-            key = _part(fields)
-            if key in starts:
-                earlier[key] = earlier.get(key, 0) + 1
-            starts.pop(key, None)  # a later start comes later
-            starts[key] = fields
-    return _receipts(list(starts.values()), nodes, _by_node(earlier), broken)
+            else:
+                runs.take(line, fields)
+    found = _receipts(runs.starts(), nodes, _by_node(runs.earlier), broken)
+    return found and replace(found, contradictions=(*runs.contradictions(), *_impossible(found)))
 
 
 def saved(data: bytes) -> Receipts | None:
@@ -131,14 +129,14 @@ def saved(data: bytes) -> Receipts | None:
         return None
     if document.get("version") != VERSION:
         raise ValueError(f"its version is {document.get('version')}, and this k8sel reads version {VERSION}")
-    starts = [_checked(each) for each in document["receipts"]]
+    starts = [checked(each) for each in document["receipts"]]
     if not starts or None in starts:
         raise ValueError("its receipts cannot be read")
     earlier = {node: number for node, number in _dict(document, "earlier").items() if type(number) is int}
     good = [each for each in starts if each is not None]
     found = _receipts(good, _number(document, "nodes"), earlier, _number(document, "broken") or 0)
-    listed = document.get("notes")
-    notes = [note for note in listed if isinstance(note, str)] if isinstance(listed, list) else []
+    found = found and replace(found, contradictions=tuple(_texts(document, "contradictions")))
+    notes = _texts(document, "notes")
     return found and replace(found, remarks=tuple(note for note in notes if note not in found.notes()))
 
 
@@ -146,6 +144,11 @@ def _number(fields: Fields, name: str) -> int | None:
     """Returns a whole number; None for any other value. JSON's true is not a number, although bool is an int."""
     found = fields.get(name)
     return found if type(found) is int else None
+
+
+def _texts(document: Fields, name: str) -> list[str]:
+    found = document.get(name)
+    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
 
 
 def _dict(document: Fields, name: str) -> Fields:
@@ -156,7 +159,7 @@ def _dict(document: Fields, name: str) -> Fields:
 def plain(value: object) -> str:
     """Returns a value from a log on one line, without control characters."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return (text if text.isprintable() else ascii(text)[1:-1]) or "-"
+    return one_line(text) or "-"
 
 
 def natural(name: str) -> tuple[str, int, str]:
@@ -177,42 +180,20 @@ def _receipts(starts: list[Fields], nodes: int | None, earlier: Mapping[str, int
     )
 
 
-def _read(text: str, node: str | None) -> Fields | None:
-    """Returns the receipt at the start of a text, whatever follows it; None where it cannot be read."""
-    try:
-        found, _ = json.JSONDecoder(parse_constant=_refused).raw_decode(text.lstrip())
-    except (ValueError, RecursionError):
-        return None
-    fields = _checked(found)
-    return {**fields, "node": node} if fields and node else fields
-
-
-def _refused(constant: str) -> None:
-    """Refuses NaN and infinities, which Python's decoder reads and JSON does not have."""
-    raise ValueError(constant)
-
-
-def _checked(found: object) -> Fields | None:
-    """Returns a receipt with the fields that the rest needs, a node and numbered ranks; else None."""
-    if not isinstance(found, dict) or not isinstance(found.get("node"), str):
-        return None
-    ranks = found.get("ranks")
-    if not isinstance(ranks, list) or not ranks or not all(map(_is_rank, ranks)):
-        return None
-    return found
-
-
-def _is_rank(found: object) -> bool:
-    if not isinstance(found, dict) or type(found.get("localRank")) is not int:
-        return False
-    devices = found.get("devices", [])
-    return isinstance(devices, list) and all(isinstance(device, dict) for device in devices)
-
-
-def _part(fields: Fields) -> tuple[Any, ...]:
-    """Returns the key of a start: a node or one process of it. A second start with the same key is a restart."""
-    job, mode = str(fields.get("job") or ""), str(fields.get("mode"))
-    return (fields["node"], job, mode, *(rank["localRank"] for rank in fields["ranks"]))
+def _impossible(found: Receipts) -> Iterator[str]:
+    """Yields what no run of one job writes: more nodes or processes than planned, or one rank twice."""
+    if not found.job:  # started by hand: each node was planned alone
+        return
+    names = found.named()
+    if found.nodes is not None and len(names) > found.nodes:
+        yield f"{found.nodes} nodes planned, and receipts of {len(names)}: {shortened(names)}"
+    ranks: dict[tuple[int, str], list[str]] = {}
+    for each in found.processes:
+        if each.rank is not None:
+            ranks.setdefault((each.rank, str(each.start.get("mode"))), []).append(f"{each.node}/{each.local_rank}")
+    for (rank, _), places in ranks.items():
+        if len(places) > 1:
+            yield f"rank {rank} is that of {len(places)} processes: {shortened(places)}"
 
 
 def _by_node(earlier: Mapping[tuple[Any, ...], int]) -> dict[str, int]:

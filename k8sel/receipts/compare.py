@@ -13,12 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from k8sel.receipts.collect import Fields, Process, Receipts, natural
+from k8sel.receipts.collect import Process, Receipts, natural
+from k8sel.receipts.lines import Fields
 
 # Fields that name the writer and its place, which always differ, and fields that are compared separately.
 _OWN = ("node", "job", "jobFile", "rank", "ranks", "mode", "nodes", "processesPerNode")
 # Optional keys: where one is absent, its subject is absent. Other keys are missing only in an older receipt.
-_OPEN = ("mask", "libraries")
+_OPEN = ("mask", "libraries", "library", "variables")
 _NUMBER = re.compile(r"\[[0-9]+\]")  # the number of a device of a process
 
 

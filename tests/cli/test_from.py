@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -99,12 +99,24 @@ users: [{name: u, user: {token: t}}]
 """
 
 
+def stored(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with what a server adds to it."""
+    own = {"namespace": "team-a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {"apiVersion": "v1", **manifest, "metadata": {**own, **manifest["metadata"]}}
+
+
 class OneJob(BaseHTTPRequestHandler):
     """An API server that has one PyTorchJob and one Pod, and no more."""
 
     PATHS: ClassVar = {
-        "/apis/kubeflow.org/v1/namespaces/team-a/pytorchjobs/finetune-7b": yaml.safe_load(MANIFEST.read_text()),
-        "/api/v1/namespaces/team-a/pods/x": {"kind": "Pod", "spec": {"containers": [{"command": ["python", "t.py"]}]}},
+        "/apis/kubeflow.org/v1/namespaces/team-a/pytorchjobs/finetune-7b": stored(yaml.safe_load(MANIFEST.read_text())),
+        "/api/v1/namespaces/team-a/pods/x": stored(
+            {
+                "kind": "Pod",
+                "metadata": {"name": "x"},
+                "spec": {"containers": [{"name": "a", "command": ["python", "t.py"]}]},
+            }
+        ),
     }
 
     def do_GET(self) -> None:

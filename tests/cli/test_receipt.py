@@ -60,7 +60,7 @@ def test_a_document_can_be_kept_and_shown_again(good: Path, tmp_path: Path) -> N
     assert k8sel("receipt", kept).stdout == k8sel("receipt", good).stdout
     assert k8sel("receipt", "-", text=kept.read_text()).stdout == k8sel("receipt", good).stdout
     document = json.loads(kept.read_text())
-    assert set(document) == {"version", "job", "nodes", "notes", "earlier", "broken", "receipts"}
+    assert set(document) == {"version", "job", "nodes", "notes", "earlier", "broken", "contradictions", "receipts"}
     assert (document["job"], document["receipts"]) == ("good", two_nodes("good"))
 
 
@@ -172,3 +172,22 @@ def test_what_run_leaves_can_be_read(tmp_path: Path) -> None:
     node, rank, local, device, *_ = shown.stdout.splitlines()[1].split()
     assert (node, rank, local, device) == (os.uname().nodename, "0", "0", "-")
     assert f"python {sys.version_info[0]}.{sys.version_info[1]}" in shown.stdout
+
+
+def test_contradictory_receipts_are_shown_and_named(good: Path, tmp_path: Path) -> None:
+    first, second = two_nodes("good")
+    forged = line({**first, "driver": "1"}, "good-worker-0 | ") + "\n"
+    shown = k8sel("receipt", "-", text=good.read_text() + forged)
+    assert (shown.returncode, shown.stdout) == (1, k8sel("receipt", good).stdout)
+    said = "contradiction: good-worker-0 has a receipt for node good-master-0: it is left out"
+    assert shown.stderr == f"note: -: {said}\n"
+    file = tmp_path / "forged.log"
+    file.write_text(log(first, second) + forged)
+    for words in (("diff", good, file), ("diff", file, good)):
+        compared = k8sel("receipt", *words)
+        assert (compared.returncode, compared.stdout) == (2, "no difference: 4 processes on 2 nodes\n")
+        assert compared.stderr == f"note: {file}: {said}\n"
+    kept = tmp_path / "forged.json"
+    kept.write_text(k8sel("receipt", file, "-o", "json").stdout)
+    again = k8sel("receipt", kept)
+    assert (again.returncode, again.stderr) == (1, f"note: {kept}: {said}\n")

@@ -77,6 +77,21 @@ def test_a_changed_job_is_refused_at_the_line_that_changed(cluster: Box, namespa
     assert f"k8sel delete -n {namespace} shown" in done.stderr
 
 
+def test_a_change_of_the_object_alone_is_no_change_of_the_pods(cluster: Box, namespace: str, job: Path) -> None:
+    cluster.k8sel("apply", "--wait", "--timeout", "60", str(job))
+    text = job.read_text()
+    job.write_text(
+        text.replace("metadata: {", "metadata: {annotations: {who: me}, ")
+        + "  policy: {ttlSecondsAfterFinished: 900}\n"
+    )
+    assert f"PyTorchJob {namespace}/shown configured\n" in cluster.k8sel("apply", str(job)).stdout
+    live = cluster.get("pytorchjob", "shown", "-n", namespace)
+    assert (live["metadata"]["annotations"]["who"], live["spec"]["runPolicy"]["ttlSecondsAfterFinished"]) == ("me", 900)
+    job.write_text(text.replace("box/base:1", "other:2"))
+    refused = cluster.k8sel("apply", "-q", str(job), check=False)
+    assert [line.split(": ")[1] for line in refused.stderr.splitlines() if "differs" in line] == ["spec.image"]
+
+
 def _connected(pid: int) -> bool:
     return any(str(file.readlink()).startswith("socket:") for file in Path(f"/proc/{pid}/fd").iterdir())
 

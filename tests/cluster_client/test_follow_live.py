@@ -16,6 +16,7 @@ from cluster_client.manifests import container, mpi_job, pytorch_job
 from cluster_client.wire import Wire, wire
 from k8sel.cluster import Cluster, JobRef, LogLine, Status, apply, delete, logs, status, wait
 from k8sel.cluster import watch as watches
+from k8sel.cluster.rest import find
 from k8sel.errors import ClusterError
 from k8sel.facts.kinds import JOB_KINDS
 
@@ -81,7 +82,7 @@ def test_a_wait_that_takes_too_long(client: Cluster) -> None:
 def test_a_job_that_is_deleted_meanwhile(client: Cluster) -> None:
     apply(client, [pytorch_job("gone", "sleep 600")])
     threading.Timer(2, delete, [client, JobRef(name="gone")]).start()
-    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while k8sel waited for it"):
+    with pytest.raises(ClusterError, match="PyTorchJob gone was deleted while k8sel followed it"):
         wait(client, JobRef(name="gone"), timeout=30)
 
 
@@ -157,6 +158,23 @@ def test_the_logs_of_two_pods_are_whole_and_apart(client: Cluster) -> None:
     assert read_all(client, "talk") == expected
 
 
+def test_an_earlier_run_that_still_ends_is_not_this_job(client: Cluster) -> None:
+    old = pytorch_job("renewed", "trap '' TERM; echo old; sleep 600 & wait; wait")
+    old["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["terminationGracePeriodSeconds"] = 12
+    apply(client, [old])
+    until(client, "renewed", lambda found: [pod.ready for pod in found.pods] == [True])
+    delete(client, JobRef(name="renewed"))
+    await_(lambda: _gone(client, "renewed"), what="end of the earlier job's object")
+    apply(client, [pytorch_job("renewed", "echo new")])
+    now = status(client, JobRef(name="renewed"))
+    assert now.pods == ()
+    assert read_all(client, "renewed") == {"renewed-master-0": ["new"]}
+
+
+def _gone(client: Cluster, name: str) -> bool:
+    return find(client, JOB_KINDS["PyTorchJob"].path(client.namespace, name)) is None
+
+
 def test_why_there_are_no_lines_yet(client: Cluster) -> None:
     big = pytorch_job("later")
     container(big)["resources"] = {"limits": {"cpu": "1000"}}
@@ -168,7 +186,8 @@ def test_why_there_are_no_lines_yet(client: Cluster) -> None:
         if "Insufficient cpu" in found.reason:
             delete(client, JobRef(name="later"), missing_ok=True)
 
-    logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
+    with pytest.raises(ClusterError, match="PyTorchJob later was deleted while k8sel followed it: it has no result"):
+        logs(client, JobRef(name="later"), on_line=lambda _: None, on_change=look)
     assert any("Insufficient cpu" in reason for reason in seen)
 
 
@@ -239,7 +258,7 @@ def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:
 
 
 def test_a_version_that_the_server_has_forgotten(client: Cluster) -> None:
-    patience = watches._Patience(threading.Event())
+    patience = watches.Patience(threading.Event())
     path = JOB_KINDS["PyTorchJob"].path(client.namespace)  # the server knows none of before the CRD was made
     with pytest.raises(watches._TooOldError):
         next(watches._events(client, path, {"resourceVersion": "1"}, patience))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from k8sel.cli import cluster as cli
+from k8sel.cli import apply as cli
 from k8sel.cluster import JobRef, Outcome
 from k8sel.cluster.jobs import LiveJob
 from k8sel.cluster.status import Status, of_launcher, read
@@ -86,7 +86,7 @@ def test_the_first_failure_is_the_one_that_counts() -> None:
     found = read(job("Failed"), [late, first])
     assert found.failure is not None
     assert (found.failure.node, found.failure.exit_code) == ("job-worker-1", 78)
-    assert found.reason == "is Failed"
+    assert found.reason == "job-worker-1 ended with exit status 78 (Error): k8sel: node job-worker-1: ..."
 
 
 MESSAGES = [
@@ -197,3 +197,47 @@ def test_a_wait_ends_with_the_status_of_its_result(
     monkeypatch.setattr("k8sel.cluster.wait", lambda *_, **__: outcome)
     at: Any = None
     assert cli._wait(at, JobRef(name="job"), 1.0, quiet=True) == status
+
+
+def exists(message: str) -> Object:
+    return {"reason": "FailedCreatePod", "message": message, "lastTimestamp": "2026-01-01T00:00:09Z", "metadata": {}}
+
+
+TAKEN = 'Error creating: pods "job-worker-0" already exists'
+MANAGED = 'Resource "{}" of Kind "" already exists and is not managed by MPIJob'
+WAITS = "waits for the end of {}, which belongs to an earlier job of this name"
+
+
+@pytest.mark.parametrize(
+    ("message", "pods", "reason"),
+    [
+        (TAKEN, [], WAITS.format("job-worker-0")),
+        (TAKEN, ["job-master-0"], WAITS.format("job-worker-0")),
+        (TAKEN, ["job-worker-0"], ""),
+        (MANAGED.format("job-ssh"), [], WAITS.format("job-ssh")),
+        (MANAGED.format("job-ssh"), ["job-worker-0"], ""),
+        (MANAGED.format("job-launcher"), ["job-worker-0"], WAITS.format("job-launcher")),
+    ],
+)
+def test_a_name_that_an_earlier_run_has_explains_only_what_is_not_made_yet(
+    message: str, pods: list[str], reason: str
+) -> None:
+    assert read(job("Created"), [pod(name) for name in pods], [exists(message)], CREATED).reason == reason
+
+
+def test_a_failed_job_begins_with_the_cause_and_the_telling_line() -> None:
+    log = "Traceback (most recent call last):\n  ...\nRuntimeError: no"
+    failed = pod("job-master-0", "master", phase="Failed", containerStatuses=ended(3, message=log))
+    assert read(job("Failed"), [failed]).reason == "job-master-0 ended with exit status 3 (Error): RuntimeError: no"
+    checked = pod("job-master-0", phase="Failed", containerStatuses=ended(78, message="x\nk8sel: 2 found\n  a hint"))
+    assert read(job("Failed"), [checked]).reason.endswith("exit status 78 (Error): k8sel: 2 found")
+    evicted = pod("job-worker-0", phase="Failed", reason="Evicted", message="low on memory")
+    assert read(job("Failed"), [evicted]).reason == "job-worker-0 ended (Evicted): low on memory"
+
+
+def test_a_job_that_was_ended_at_its_deadline_has_that_reason() -> None:
+    late = job("Failed")
+    message = "Job job has failed because it was active longer than specified deadline"
+    late.object["status"]["conditions"][0]["message"] = message
+    failed = pod("job-master-0", "master", phase="Failed", containerStatuses=ended(143))
+    assert read(late, [failed]).reason == message

@@ -38,8 +38,7 @@ class Docker:
 
     def k8sel(self, *options: str, text: str, root: Path | None = None) -> Done:
         """`k8sel docker OPTIONS -` for the job file ``text``, on the machine below ``root``; nothing is left behind."""
-        laid_out = {"K8SEL_ROOT": str(root), "XDG_CACHE_HOME": rooted.cache(root / "cache")} if root else {}
-        env = {**self.env, **laid_out}
+        env = {**self.env, **(rooted.containers(root) if root else {})}
         done = subprocess.run(command(*options), input=text, env=env, capture_output=True, text=True, check=False)
         assert self("ps", "-aq").stdout == ""
         return done

@@ -80,10 +80,13 @@ def test_logs_say_why_none_come(cluster: Cluster, namespace: str) -> None:
     assert loud.stderr is not None
     said = next(line for line in loud.stderr if "Unschedulable" in line)  # both have asked by then
     assert "Unschedulable: 0/1 nodes are available" in said
-    for client in (quiet, loud):
+    where = f"waits -n {namespace}"
+    ways = f"Follow it: k8sel logs {where}. End it: k8sel delete {where}"
+    goes_on = f"k8sel: stopped following; the job waits goes on. {ways}\n"
+    for client, last in ((quiet, ""), (loud, goes_on)):
         client.send_signal(signal.SIGINT)
         shown, said = client.communicate(timeout=20)
-        assert (client.returncode, shown, said) == (130, "", "")
+        assert (client.returncode, shown, said) == (130, "", last)
 
 
 def test_kubectl_finds_the_plugin(cluster: Cluster, namespace: str) -> None:

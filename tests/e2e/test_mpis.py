@@ -109,7 +109,7 @@ class Case:
 
 # What a rank is, then its part of the sum. The file holds the environment of the rank's container, secrets and all.
 RANK = """
-python3 /mpi-programs/show.py /seen && stat -c "kept %a" /dev/shm/k8sel.environ || exit
+python3 /mpi-programs/show.py /seen && stat -c "kept %a" /dev/shm/k8sel.?????? || exit
 exec python3 /mpi-programs/reduce.py {library}
 """
 # A field of the pod's own, and a value that is made of it.

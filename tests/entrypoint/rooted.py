@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from unittest.mock import patch
 
 from k8sel.bundle import files, zipapp
 
@@ -20,8 +19,11 @@ K8SEL = (
     "-c",
     """
 import os
+from k8sel.bundle import files
 from k8sel.machine import hardware
 hardware.ROOT = os.environ.get("K8SEL_ROOT", "")
+if "K8SEL_ARCHIVE" in os.environ:
+    files.archive = files.Path(os.environ["K8SEL_ARCHIVE"]).read_bytes
 from k8sel.__main__ import main
 main()
 """,
@@ -47,11 +49,11 @@ def environ(root: Path, env: Mapping[str, str]) -> dict[str, str]:
     return {**env, "K8SEL_ROOT": str(root), "PATH": f"{folder}:{env.get('PATH', os.defpath)}"}
 
 
-def cache(folder: Path) -> str:
-    """A cache folder for `k8sel docker`, whose containers get the zipapp with that start."""
-    with patch.dict(os.environ, XDG_CACHE_HOME=str(folder)):
-        (files.folder() / files.ARCHIVE).write_bytes(archive())
-    return str(folder)
+def containers(root: Path) -> dict[str, str]:
+    """Variables of `k8sel docker` on the machine below ``root``, whose containers get the zipapp with that start."""
+    file = root / files.ARCHIVE
+    file.write_bytes(archive())
+    return {"K8SEL_ROOT": str(root), "K8SEL_ARCHIVE": str(file), "XDG_CACHE_HOME": str(root / "cache")}
 
 
 def _program(file: Path) -> None:

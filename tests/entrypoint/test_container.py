@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from entrypoint.machines import Box, Gpu, devices
 from k8sel.entrypoint import start
+from k8sel.planning import mpi
 
 RANK = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
 CPU = {**devices(), "accelerator": "cpu", "launcher": "mpirun", "mpi": "MPICH"}
@@ -18,6 +22,7 @@ SHOW = ("rank", "--", "/usr/bin/env", "-0")
 def written(folder: Path, *entries: str) -> dict[str, str]:
     """Returns the environment that sshd gives to sessions, for the container's ``entries`` in the kernel's form."""
     file = folder / "environ"
+    file.touch(0o600)
     file.write_bytes(b"".join(entry.encode() + b"\0" for entry in entries))
     return {"K8SEL_ENVIRON": str(file)}
 
@@ -70,3 +75,51 @@ def test_another_users_file_says_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert "LD_PRELOAD" in start.with_container({**session, **own})
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert start.with_container({**session, **own}) == session
+
+
+SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
+
+
+def set_env(shell: str, folder: Path, env: dict[str, str]) -> dict[str, str]:
+    """Returns the variables that a node's sshd gets, read as sshd does: argv_split in OpenSSH's misc.c."""
+    text = mpi.SSHD.replace("/dev/shm", str(folder)).replace("exec /usr/sbin/sshd", "printf '%s\\n'")
+    done = subprocess.run([f"/bin/{shell}", "-c", text, "sshd", "-De"], env=env, capture_output=True, check=True)
+    dashes, option, setting = done.stdout.decode().splitlines()
+    assert (dashes, option, done.stderr) == ("-De", "-o", b"")
+    return dict(word.split("=", 1) for word in shlex.split(setting.removeprefix("SetEnv=")))
+
+
+PATHS = [
+    "/usr/bin:/bin",
+    "/my tools/bin:/usr/bin:/bin",
+    '/usr/bin:/bin:/"\\a\\\\b" LD_PRELOAD=/x',
+    "/usr/bin:/bin:/$(id)`id`*'",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_path_is_one_word_for_sshd(shell: str, path: str, tmp_path: Path) -> None:
+    found = set_env(shell, tmp_path, {"PATH": path})
+    assert (found.pop("PATH"), set(found)) == (path, {"K8SEL_ENVIRON"})
+    found = set_env(shell, tmp_path, {"PATH": path, "LD_LIBRARY_PATH": path})
+    assert (found["PATH"], found["LD_LIBRARY_PATH"], len(found)) == (path, path, 3)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_nodes_environment_is_in_a_new_private_file(shell: str, tmp_path: Path) -> None:
+    """Whatever the umask is, and beside the file of another job on the same node."""
+    env = {"PATH": "/usr/bin:/bin", "TOKEN": "secret"}
+    before = os.umask(0)
+    try:
+        files = [Path(set_env(shell, tmp_path, env)["K8SEL_ENVIRON"]) for _ in range(2)]
+    finally:
+        os.umask(before)
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    for file in files:
+        assert (file.stat().st_mode & 0o777, b"TOKEN=secret\0" in file.read_bytes()) == (0o600, True)
+        assert start.with_container({"K8SEL_ENVIRON": str(file)})["TOKEN"] == "secret"
+
+
+def test_a_node_without_a_place_for_the_file_starts(tmp_path: Path) -> None:
+    assert set_env("dash", tmp_path / "none", {"PATH": "/bin"}) == {"PATH": "/bin", "K8SEL_ENVIRON": ""}

@@ -63,6 +63,7 @@ class Library:
 
 def look(monkeypatch: pytest.MonkeyPatch, library: Library) -> dict[str, Any]:
     monkeypatch.setattr(nvml, "_load", lambda folder: library)
+    monkeypatch.setattr(nvml, "_file", lambda library: "")
     return nvml.look("")
 
 
@@ -142,6 +143,7 @@ def test_a_name_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_an_address_that_is_none_is_no_answer(pci: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "_load", lambda folder: Hostile(pci))
+    monkeypatch.setattr(nvml, "_file", lambda library: "")
     with pytest.raises(cuda.Unavailable, match="is no PCI address"):
         cuda.by_nvml(Machine())
 

@@ -33,7 +33,7 @@ def test_generated_files_are_current() -> None:
     written = generator().files()
     assert [name for name, content in written.items() if (GALLERY / name).read_bytes() != content] == [], HINT
     there = {str(file.relative_to(GALLERY)) for file in GALLERY.rglob("*") if file.is_file()}
-    own = {"generate.py", *(f"{name}/job.yaml" for name in FOLDERS)}
+    own = {"generate.py", "rbac/viewer.yaml", "rbac/submitter.yaml", *(f"{name}/job.yaml" for name in FOLDERS)}
     assert {name for name in there if "__pycache__" not in name} == own | {name for name in written if name[:2] != ".."}
 
 

@@ -17,6 +17,7 @@ from helm.rendering import CHART, Renderer, comparable, rendered
 from k8sel.jobfile import yamlio
 
 PARTS = 4  # of the drawn files, for as many processes
+PYTORCH_JOB = (goldens.CASES / "torchrun-order" / "job.yaml").read_text()
 MPI_JOB = (goldens.CASES / "mpirun-openmpi" / "job.yaml").read_text()
 
 
@@ -27,6 +28,17 @@ def test_helm_k8sel_and_the_golden_agree(case: str, renderer: Renderer) -> None:
     golden = list(yaml.safe_load_all(goldens.expected_file(case).read_text()))
 
     assert comparable(helm) == comparable(k8sel) == comparable(golden)
+
+
+@pytest.mark.parametrize("policy", [{}, {"ttlSecondsAfterFinished": 60}, {"cleanPodPolicy": "All", "backoffLimit": 2}])
+@pytest.mark.parametrize("text", [MPI_JOB, PYTORCH_JOB], ids=["MPIJob", "PyTorchJob"])
+def test_the_hash_leaves_out_what_no_pod_is_made_of(text: str, policy: dict[str, Any], renderer: Renderer) -> None:
+    job = yaml.safe_load(text)
+    job["metadata"]["annotations"] = {"who": "me"}
+    job["spec"]["policy"] = policy
+    changed = yamlio.dump([job])
+
+    assert comparable(renderer.render(changed)) == comparable(rendered(changed))
 
 
 @pytest.mark.parametrize("part", range(PARTS))

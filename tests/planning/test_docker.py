@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -334,3 +336,52 @@ def test_the_entrypoint_is_laid_down_once_and_readable(tmp_path: Path, monkeypat
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert (folder / files.ARCHIVE).read_bytes() == files.archive()
     assert {oct(path.stat().st_mode)[-3:] for path in (folder, *folder.iterdir())} == {"755", "644"}
+
+
+CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a folder that others write": (
+        lambda made: made.parent.chmod(0o777),
+        "other users can write {cache}: run chmod -R go-w",
+    ),
+    "a group's folder": (lambda made: made.chmod(0o775), "other users can write {made}: run chmod -R go-w {made}"),
+    "a file that others write": (
+        lambda made: (made / files.SCRIPT).chmod(0o646),
+        "other users can write {made}/entrypoint",
+    ),
+    "another archive": (
+        lambda made: (made / files.ARCHIVE).write_bytes(b""),
+        "{made}/entrypoint.pyz was changed since",
+    ),
+    "another script": (
+        lambda made: (made / files.SCRIPT).write_bytes(b"exit 0"),
+        "{made}/entrypoint was changed since",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_an_entrypoint_that_another_user_can_change_is_not_mounted(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made, (change, message) = files.folder(), CHANGED[case]
+    change(made)
+    with pytest.raises(OSError, match=re.escape(message.format(cache=made.parent, made=made))):
+        files.folder()
+
+
+def test_an_entrypoint_of_another_user_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files.folder()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(OSError, match="belongs to another user"):
+        files.folder()
+
+
+def test_an_umask_for_a_group_makes_no_folder_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = os.umask(0o002)
+    try:
+        assert files.folder() == files.folder()
+    finally:
+        os.umask(before)

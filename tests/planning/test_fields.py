@@ -9,12 +9,15 @@ import msgspec
 import pytest
 import yaml
 
+import k8sel
+from k8sel import api
 from k8sel.adopt.line import Options
 from k8sel.adopt.manifest import convert
 from k8sel.cluster import mapping
 from k8sel.errors import format_path
-from k8sel.facts import fields
+from k8sel.facts import fields, names
 from k8sel.facts.fields import FIELDS, Field
+from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile import schema, validate
 from k8sel.jobfile.defaults import default
@@ -112,3 +115,36 @@ def test_docker_warns_of_the_fields_that_it_ignores(row: Field) -> None:
     assert [problem for problem in found if format_path(problem.path) == row.job] == (
         [*found] if row.docker == "ignored" else []
     )
+
+
+POLICY = {"cleanPodPolicy": "None", "ttlSecondsAfterFinished": 60, "activeDeadlineSeconds": 60, "backoffLimit": 3}
+FILE = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "job"}}
+
+
+def rendered(launcher: str, metadata: dict[str, Any], policy: dict[str, Any]) -> tuple[str, Any]:
+    """The hash in the annotation, and the replicas of the job."""
+    made = {"image": "img", "command": ["true"], "launcher": launcher, "accelerator": {"type": "cuda"}}
+    policies = {"policy": policy} if policy else {}
+    (job,) = k8sel.load({**FILE, "metadata": {"name": "job", **metadata}, "spec": {**made, **policies}})
+    *_, found = api.render(api.plan(job))
+    replicas = found["spec"].get("pytorchReplicaSpecs") or found["spec"]["mpiReplicaSpecs"]
+    return found["metadata"]["annotations"][names.ANNOTATION_JOB_FILE], replicas
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+@pytest.mark.parametrize("name", POLICY)
+def test_a_field_of_the_object_alone_changes_no_pod(name: str, launcher: str) -> None:
+    """The hash stands in the pods, so it may change only with a field that the operator does not read again."""
+    kind = JOB_KINDS["MPIJob" if launcher == "mpirun" else "PyTorchJob"]
+    plain, changed = rendered(launcher, {}, {}), rendered(launcher, {}, {name: POLICY[name]})
+
+    assert (plain == changed) is (FIELDS["runPolicy"][name].object and name in kind.mutable)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+def test_an_annotation_changes_no_pod_and_a_label_does(launcher: str) -> None:
+    plain = rendered(launcher, {}, {})
+
+    assert rendered(launcher, {"annotations": {"who": "me"}}, {}) == plain
+    assert rendered(launcher, {"annotations": {}}, {}) == plain
+    assert rendered(launcher, {"labels": {"who": "me"}}, {}) != plain

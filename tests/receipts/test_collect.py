@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from k8sel.receipts.collect import Line, Mixed, Receipts, collect, saved
+from k8sel.receipts.collect import Mixed, Receipts, collect, saved
+from k8sel.receipts.lines import Line, prefixed
 from receipts.made import MARK, line, own, receipt, two_nodes
 
 
 def collected(*lines: str, nodes: int | None = None) -> Receipts:
-    found = collect((Line(text=text) for text in lines), nodes)
+    found = collect(map(prefixed, lines), nodes)
     assert found is not None
     return found
 
@@ -68,10 +69,11 @@ def test_processes_that_write_their_own_say_their_rank() -> None:
 
 def test_a_processs_own_receipt_counts_more_than_its_nodes() -> None:
     """As with isolation: process under torchrun: the node writes one, then each process."""
-    lines = [line(receipt("first-master-0", 3, 1, rank="0")), line(own("first-master-0", 1, 1, 2))]
+    lines = [line(receipt("first-master-0", 3, 1, rank="0")), line(own("first-master-0", 1, 1, 1, threads="7"))]
     found = collected(*lines)
-    assert [device for *_, device in places(found)] == [["0000:03:00.0"], ["0000:02:00.0"]]
-    assert found.earlier == {}
+    assert [device for *_, device in places(found)] == [["0000:03:00.0"], ["0000:01:00.0"]]
+    assert [each.start["threads"] for each in found.processes] == ["4", "7"]
+    assert (found.earlier, found.notes()) == ({}, [])
 
 
 def test_workers_are_counted_as_numbers() -> None:
@@ -80,9 +82,15 @@ def test_workers_are_counted_as_numbers() -> None:
 
 
 def test_the_last_start_counts_and_is_said_to_be_one_of_several() -> None:
-    first, again, last = (receipt("first-master-0", number, rank="0") for number in (1, 2, 3))
-    found = collected(line(first), line(again), line(last))
+    starts = [line(receipt("first-master-0", number, rank="0")) for number in (1, 2, 3)]
+    found = collect(Line(text=text, speaker="first-master-0", run=f"{n}") for n, text in enumerate(starts))
+    assert found is not None
     assert [device for *_, device in places(found)] == [["0000:03:00.0"]]
+    assert found.notes() == ["node first-master-0 was started 3 times: the last one is shown"]
+
+
+def test_equal_receipts_are_starts_of_one_container() -> None:
+    found = collected(*[line(receipt("first-master-0", 1, rank="0"))] * 3)
     assert found.notes() == ["node first-master-0 was started 3 times: the last one is shown"]
 
 
@@ -124,7 +132,7 @@ def test_a_missing_process_is_said() -> None:
 
 def test_a_node_that_is_called_otherwise_where_its_log_was() -> None:
     """With the host's network, a pod's host name is the machine's."""
-    found = collect([Line(text=line(receipt("machine-17", 0)), node="first-master-0")])
+    found = collect([Line(text=line(receipt("machine-17", 0)), speaker="first-master-0")])
     assert found is not None
     assert found.named() == ["first-master-0"]
 

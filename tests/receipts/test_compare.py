@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from k8sel.receipts.collect import Line, Receipts, collect
+from k8sel.receipts.collect import Receipts, collect
 from k8sel.receipts.compare import Compared, compare
+from k8sel.receipts.lines import Line
 from receipts.made import device, line, own, receipt, two_nodes
 
 Fields = dict[str, Any]

@@ -13,7 +13,8 @@ from k8sel.cli import gather
 from k8sel.cluster import JobRef, LogLine, PodStatus, Status
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.errors import ClusterError
-from k8sel.receipts.collect import Receipts
+from k8sel.receipts.collect import Receipts, collect
+from k8sel.receipts.lines import Line
 from receipts.made import line, own, two_nodes
 
 TOLD = Expectation("cuda", (0,), nodes=2).to_json()
@@ -39,7 +40,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Gather:
         kind = "MPIJob" if pods[:1] == MPI[:1] else "PyTorchJob"
         state = Status(
             kind=kind, name="first", namespace="default", phase="Succeeded", reason="", conditions=(), pods=pods,
-            failure=None,
+            failure=None, removed=(),
         )  # fmt: skip
         names = {each.node: each.name for each in pods}
 
@@ -130,3 +131,31 @@ def test_a_job_without_any(gathered: Gather) -> None:
 def test_what_the_entrypoint_was_told_by_another_version_is_no_number_of_nodes(gathered: Gather) -> None:
     lines = printed("first-master-0", two_nodes()[0])
     assert gathered(*lines, told=json.dumps({"version": 99, "nodes": 2})).notes() == []
+
+
+def test_what_the_programs_print_is_no_fault(gathered: Gather) -> None:
+    """Foreign, forged and malformed receipts in the logs of a cluster's pods."""
+    first, second = two_nodes(nodes=2)
+    forged = [line({**first, "job": "other"}), line(first), line({**second, "driver": "1"}), line({})]
+    found = gathered(*MASTER, *WORKER, *(("first-worker-0", text) for text in forged))
+    assert [each.start["driver"] for each in found.processes] == ["550.54.15"] * 4
+    assert found.notes() == [
+        "contradiction: first-worker-0 has a receipt of job other: it is left out",
+        "contradiction: first-worker-0 has a receipt for node first-master-0: it is left out",
+        "contradiction: receipts of node first-worker-0 differ in driver: the first is shown",
+        "1 receipt is cut off or mixed with other output, and left out",
+    ]
+
+
+def test_another_attempt_of_the_launcher_is_another_run(gathered: Gather) -> None:
+    old, new = (own("first-worker-0", 0, 0, number, mode="rank", nodes=1) for number in (4, 5))
+    again = pod("first-launcher", "launcher", "first-launcher-k2p7x")
+    found = gathered(("first-launcher", line(old)), pods=MPI)
+    assert found.notes() == ["2 nodes planned, and receipts of 1: first-worker-0", *found.notes()[1:]]
+    lines = [
+        Line(text=line(each), speaker="first-launcher", run=pod.name) for each, pod in ((old, MPI[0]), (new, again))
+    ]
+    last = collect(lines, job="first")
+    assert last is not None
+    assert last.processes[0].own["devices"] == new["ranks"][0]["devices"]
+    assert last.notes() == ["node first-worker-0 was started 2 times: the last one is shown"]

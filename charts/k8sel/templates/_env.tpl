@@ -58,12 +58,13 @@
 {{- if or (hasKey $from "fieldRef") (hasKey $from "resourceFieldRef") (include "k8sel.refers" (default "" .value)) }}yes{{ end -}}
 {{- end -}}
 
-{{/* The job's variables, then others, then the expectation. Takes the plan and the others. */}}
+{{/* The job's variables, then others, then the expectation and empty variables of the entrypoint. Takes the plan and the others. */}}
 {{- define "k8sel.containerEnv" -}}
 {{- $plan := index . 0 -}}
 {{- $own := index . 1 -}}
 {{- if ne $plan.spec.entrypoint.mode "none" -}}
 {{- $own = append $own (dict "name" $plan.facts.entrypoint.variable "value" (include "k8sel.expectation" $plan)) -}}
+{{- range $plan.facts.entrypoint.emptied }}{{ $own = append $own (dict "name" . "value" "") }}{{ end -}}
 {{- end -}}
 {{- include "k8sel.literal" $own | mustFromJson | concat (include "k8sel.env" $plan | mustFromJson) | include "k8sel.mergedEnv" -}}
 {{- end -}}

@@ -25,18 +25,19 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- $metadata := deepCopy (default dict .Values.metadata) -}}
 {{- if not $metadata.name }}{{ $_ := set $metadata "name" .Release.Name }}{{ end -}}
 {{- $document := dict "apiVersion" $facts.apiVersion "kind" $facts.kind "metadata" $metadata "spec" .Values.spec -}}
-{{- $sha256 := toRawJson $document | sha256sum -}}
 {{- $labels := dict $facts.labels.managedBy $facts.labels.manager $facts.labels.job $metadata.name -}}
 {{- include "k8sel.default" (list $labels $metadata.labels) -}}
-{{- $annotations := dict $facts.labels.jobFile $sha256 -}}
-{{- include "k8sel.default" (list $annotations $metadata.annotations) -}}
 {{- $spec := deepCopy .Values.spec -}}
 {{- $plan := pick $tables "facts" "backends" "conflicts" -}}
 {{- include "k8sel.default" (list $plan (dict "name" $metadata.name "namespace" (default "" $metadata.namespace))) -}}
-{{- include "k8sel.default" (list $plan (dict "sha256" $sha256 "labels" $labels "annotations" $annotations "spec" $spec)) -}}
+{{- include "k8sel.default" (list $plan (dict "labels" $labels "spec" $spec)) -}}
 {{- $_ := set $plan "row" (get $tables.accelerators $spec.accelerator.type) -}}
 {{- $_ := set $plan "launcher" (get $tables.launchers $spec.launcher) -}}
 {{- include "k8sel.defaulted" $plan -}}
+{{- $sha256 := include "k8sel.sha256" (list (deepCopy $document) (get $facts.jobs $spec.target).ofObject) -}}
+{{- $annotations := dict $facts.labels.jobFile $sha256 -}}
+{{- include "k8sel.default" (list $annotations $metadata.annotations) -}}
+{{- include "k8sel.default" (list $plan (dict "sha256" $sha256 "annotations" $annotations)) -}}
 {{- $_ := set $plan "ssh" (list (list "{port}" (int64 $spec.mpi.sshPort)) (list "{path}" $spec.mpi.sshAuthMountPath)) -}}
 {{- $_ := set $plan "mpi" ($plan.launcher.usesMpi | ternary (get $tables.mpi (default "" $spec.mpi.implementation)) dict) -}}
 {{- $_ := set $plan "devices" (include "k8sel.devices" $plan | mustFromJson) -}}
@@ -46,6 +47,23 @@ code. Numbers in them arrive as floats, as all JSON's do here.
 {{- end -}}
 {{- include "k8sel.checks" $plan -}}
 {{- omit $plan "backends" "conflicts" | toJson -}}{{/* the checks alone read these */}}
+{{- end -}}
+
+{{/*
+The sha256 of a job file without the fields that only the job's object has, and without parents that are empty then
+(k8sel/jobfile/canonical.py). Takes the file and the paths of these fields.
+*/}}
+{{- define "k8sel.sha256" -}}
+{{- $document := index . 0 -}}
+{{- range $path := index . 1 -}}
+{{- $around := $document -}}
+{{- range initial (initial $path) }}{{ $around = get $around . }}{{ end -}}
+{{- $name := last (initial $path) -}}
+{{- $parent := default dict (get $around $name) -}}
+{{- $_ := unset $parent (last $path) -}}
+{{- if not $parent }}{{ $_ := unset $around $name }}{{ end -}}
+{{- end -}}
+{{- toRawJson $document | sha256sum -}}
 {{- end -}}
 
 {{/* Sets the defaults in the plan's spec, in place, and whether the user is root. Null counts as omitted. */}}

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from k8sel import __version__
 from k8sel.audit import TRAPS, Finding, Trap
 from k8sel.errors import format_path
+from k8sel.wording import one_line
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -39,16 +40,11 @@ def sarif(findings: Sequence[Finding]) -> str:
 def _paragraph(finding: Finding) -> str:
     trap = finding.trap
     return (
-        f"{finding.location}: {trap.id}: {_plain(finding.found)} ({_plain(finding.object)})\n"
+        f"{one_line(str(finding.location))}: {trap.id}: {one_line(finding.found)} ({one_line(finding.object)})\n"
         f"    then: {trap.consequence}\n"
         f"    fix:  {trap.fix}\n"
         f"    from: {trap.source}\n"
     )
-
-
-def _plain(found: str) -> str:
-    """``found`` without control characters, which a terminal would obey."""
-    return "".join(each if each.isprintable() else "?" for each in found)
 
 
 def _item(finding: Finding) -> dict[str, Any]:

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from k8sel.cli.streams import BOLD, NORMAL
+from k8sel.entrypoint.report import plain
 from k8sel.facts.backends import VARIABLES
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.planning.env import Reference
+from k8sel.wording import one_line
 
 if TYPE_CHECKING:
     from k8sel.planning.plan import JobPlan, Node, Rank
@@ -101,7 +104,7 @@ def plan_json(job_plan: JobPlan) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Prints aligned columns: by rich on a terminal, plain in a pipe."""
-    lines = [tuple(line) for line in rows]
+    lines = [tuple(map(one_line, line)) for line in rows]
     if sys.stdout.isatty():
         _rich_table(header, lines)
         return
@@ -112,7 +115,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def bold(text: str) -> str:
     """``text`` in bold on a terminal; unchanged in a pipe or with NO_COLOR."""
-    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+    return f"{BOLD}{plain(text)}{NORMAL}" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def _rich_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from k8sel.cli.show import plan
 from k8sel.facts.accelerators import ROWS
-from k8sel.receipts.collect import Fields, Process, Receipts, plain
+from k8sel.receipts.collect import Process, Receipts, plain
 from k8sel.receipts.compare import Compared, Difference
+from k8sel.receipts.lines import Fields
 
 HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "PCI", "NUMA", "MASK", "THREADS", "DRIVER", "VERSIONS")
 _UUID = 12  # a part of a mask with more characters is a UUID and no number

@@ -16,6 +16,8 @@ PODS_HEADER = ("NODE", "ROLE", "HOST", "PHASE", "RESTARTS", "EXIT", "REASON")
 
 def status(found: Status, output: str) -> None:
     """Prints ``found`` as `table` or `json`."""
+    from k8sel.cluster.status import removal
+
     if output == "json":
         print(json.dumps(asdict(found), indent=2))
         return
@@ -29,6 +31,9 @@ def status(found: Status, output: str) -> None:
     if found.pods:
         print()
         plan.table(PODS_HEADER, [_pod(each) for each in found.pods])
+    gone = removal(found.kind, found.removed, len(found.pods) + len(found.removed))
+    if gone:
+        print(f"\n{gone}")
     for each in found.pods:
         if each.message and each.message not in found.reason:
             print(f"\n{each.node}: {each.message}")

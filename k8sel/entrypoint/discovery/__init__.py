@@ -41,6 +41,7 @@ class Found:
     named: bool = True  # False: this way has no product names
     alone: str = ""  # the reason why one process cannot use several of the parts; empty: it can
     counting: Mapping[str, str] = {}  # variables for this order of the devices; set with the mask
+    library: Mapping[str, str] = {}  # path and sha256 of the vendor's library that answered; empty: none was asked
 
 
 def with_notes(fact: str, found: Found, hint: str = "") -> str:

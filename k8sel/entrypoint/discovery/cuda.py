@@ -80,7 +80,7 @@ def by_nvml(machine: Machine) -> Found:
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
     devices = _in_order([_device(*each) for each in answer["devices"]])
-    return Found(devices, _NVML, answer["driver"], tuple(answer["notes"]), runtime=answer["runtime"])
+    return Found(devices, _NVML, answer["driver"], tuple(answer["notes"]), answer["runtime"], library=answer["library"])
 
 
 def _device(pci: str, uuid: str, name: str, memory: int = 0) -> Device:

@@ -5,18 +5,21 @@ Prototypes and codes: NVIDIA/go-nvml, gen/nvml/nvml.h.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 
-from k8sel.entrypoint.lean import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, sha256
+from k8sel.entrypoint.machine import read
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 _NAME = "libnvidia-ml.so.1"
 # Folders that runtimes use without telling the loader: GKE's driver installer, WSL.
 _FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 _NO_PERMISSION, _NOT_FOUND = 4, 6
+_PART = 2**20  # bytes read at once
 _CODES = {
     1: "not initialised",
     2: "invalid argument",
@@ -52,11 +55,14 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Returns devices as ``[PCI address, UUID, name, bytes]``, versions and notes. Raises OSError or NvmlError.
+    """Returns devices as ``[PCI address, UUID, name, bytes]``, versions, notes and the library's own file.
+
+    Raises OSError or NvmlError.
 
     Does not shut NVML down: the process that uses it ends at once, and the shutdown could hang, too.
     """
     library = _load(folder)
+    identity = _identified(library)
     _call(library, "nvmlInit_v2")
     notes: list[str] = []
     devices = []
@@ -67,7 +73,8 @@ def look(folder: str) -> dict[str, Any]:
             # This GPU is not in this container: NVML also counts GPUs that it may not open.
             if error.code != _NO_PERMISSION:
                 notes.append(f"NVML GPU {index}: {error}")
-    return {"devices": devices, "driver": _driver(library), "runtime": _runtime(library), "notes": notes}
+    versions = {"driver": _driver(library), "runtime": _runtime(library)}
+    return {"devices": devices, **versions, "notes": notes, "library": identity()}
 
 
 def _driver(library: Any) -> str:
@@ -95,6 +102,50 @@ def _load(folder: str) -> Any:
         except OSError:
             continue
     raise OSError(f"{_NAME} is not found (add utility to NVIDIA_DRIVER_CAPABILITIES)")
+
+
+def _identified(library: Any) -> Callable[[], dict[str, str]]:
+    """Starts to hash the library's file, beside the calls of the driver; the result waits for the end.
+
+    An image or LD_LIBRARY_PATH may have another library than the driver's. Its path and hash stand in the receipt.
+    """
+    path, digests, hashed = _file(library), [""], _thread.allocate_lock()
+
+    def work() -> None:
+        try:
+            digests.append(_digest(path))
+        except OSError:  # the library was deleted after it was loaded
+            pass
+        hashed.release()
+
+    def wait() -> dict[str, str]:
+        hashed.acquire()
+        return {"path": path, "sha256": digests[-1]}
+
+    hashed.acquire()
+    _thread.start_new_thread(work, ())
+    return wait
+
+
+def _file(library: Any) -> str:
+    """Returns the file that the kernel has mapped where ``nvmlInit_v2`` is; empty if it does not show its maps."""
+    function: Any = getattr(library, "nvmlInit_v2", None)
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    for line in read("/proc/self/maps").splitlines():
+        span, *_, path = line.split(None, 5)
+        first, last = (int(end, 16) for end in span.split("-"))
+        if first <= address < last:
+            return path
+    return ""
+
+
+def _digest(path: str) -> str:
+    """Returns the file's SHA-256."""
+    digest = sha256()
+    with open(path, "rb") as file:
+        while part := file.read(_PART):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _devices_at(library: Any, index: int) -> list[list[Any]]:

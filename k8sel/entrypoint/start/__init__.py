@@ -7,13 +7,16 @@ environment to a file before it starts sshd, and sshd gives each session the nam
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from k8sel.entrypoint import protocol
 from k8sel.entrypoint.lean import replace
 from k8sel.entrypoint.protocol import CHECK, ENVIRON, PLAIN, VARIABLE, Expectation
 from k8sel.entrypoint.report import Stop
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO  # rights of other users
 SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")  # variables that a shell sets for itself
 
 
@@ -38,12 +41,21 @@ def entries(text: bytes) -> list[tuple[str, str]]:
 
 
 def _read(path: str) -> bytes:
-    """Reads the file; empty if there is none, or if another user owns it."""
+    """Reads the file; empty, with a line about it, if another user may have written it or may read it."""
     try:
-        with open(path, "rb") as file:
-            return file.read() if os.fstat(file.fileno()).st_uid == os.geteuid() else b""
-    except OSError:
-        return b""
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            private = found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode) and not found.st_mode & _OTHERS
+            return file.read() if private else _refused(path)
+    except OSError as error:
+        return b"" if error.errno == errno.ENOENT else _refused(path)
+
+
+def _refused(path: str) -> bytes:
+    from k8sel.entrypoint import report
+
+    report.say(f"{path} is not a private file of this user, and is not read: variables of the image's ENV are missing")
+    return b""
 
 
 def expectation(environ: dict[str, str], command: list[str]) -> Expectation:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # bash, not sh: the bindings' script uses `source` (uxlfoundation/oneCCL cmake/setvars.sh.in). The script must not see
 # our arguments, which it would take for its own. Its output must not mix with ours.
 _SOURCE = 'k8sel_script=$1; shift; . "$k8sel_script" >&2 || exit; exec env -0'
+# The image's own settings of bash: a script in BASH_ENV may end the shell, and an option may stop it at an error.
+_BASHS = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE")
+_OURS = ("K8SEL_", "BASH_FUNC_")  # prefixes: the expectation, and functions that replace `exec` and `env`
 _IN_PACKAGE = "env/setvars.sh"  # of the bindings: intel/torch-ccl README.md
 SECONDS = 60.0
 
@@ -87,9 +90,18 @@ def _source(script: str, environ: dict[str, str]) -> dict[str, str]:
     if not bash:
         raise Stop([f"{script} cannot be sourced: bash is not in the image: install it"])
     with child.Signals():
-        ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], environ, SECONDS)
+        seen = {name: value for name, value in environ.items() if not _is_hidden(name)}
+        ended = child.run([bash, "-c", _SOURCE, "k8sel", os.path.abspath(script)], seen, SECONDS)
     found = dict(start.entries(ended.output))
     if ended.status != 0 or not found:
         raise Stop([f"{script} cannot be sourced: {ended.why()}"])
-    own = {name: environ[name] for name in start.SHELLS if name in environ}
-    return {**{name: value for name, value in found.items() if name not in start.SHELLS}, **own}
+    own = {name: value for name, value in environ.items() if name in start.SHELLS or _is_hidden(name)}
+    return {
+        **{name: value for name, value in found.items() if name not in start.SHELLS and not _is_hidden(name)},
+        **own,
+    }
+
+
+def _is_hidden(name: str) -> bool:
+    """Reports if the script neither gets this variable nor may set it."""
+    return name in _BASHS or name.startswith(_OURS)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
 from k8sel.entrypoint.lean import TYPE_CHECKING
-from k8sel.entrypoint.machine import Machine
+from k8sel.entrypoint.machine import Machine, read
 from k8sel.entrypoint.masks import Process
+from k8sel.entrypoint.protocol import CHECK, PLAIN, VARIABLE
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
     from k8sel.entrypoint.checks import Case
+
+_PRELOADS = ("LD_PRELOAD", "LD_AUDIT")  # libraries that the loader takes into this process first: ld.so(8)
 
 
 def write(
@@ -30,12 +34,14 @@ def write(
             "jobFile": case.expectation.job_file,
             "nodes": case.expectation.nodes,
             "processesPerNode": case.expectation.processes_per_node,
+            "ownReceipts": case.expectation.rank_command > 0,
             "mode": "rank" if "LOCAL_RANK" in environ else "node",
             "accelerator": case.row.name,
             "how": case.found.how,
             "driver": case.found.driver,
             "runtime": case.found.runtime,
             "python": ".".join(map(str, sys.version_info[:3])),
+            **_made_by(case, environ),
             "libraries": versions,
             "check": case.expectation.check,
             "notChecked": list(unchecked),
@@ -48,6 +54,30 @@ def write(
             "ranks": [_receipt_of(process, case) for process in each],
         }
     )
+
+
+def _made_by(case: Case, environ: dict[str, str]) -> dict[str, Any]:
+    """Returns the parts of the image that this receipt rests on: an image may replace each of them.
+
+    The receipt's ``check`` shows what K8SEL_CHECK does.
+    """
+    given = [name for name in environ if name.startswith("K8SEL_") and name not in (VARIABLE, CHECK, *PLAIN)]
+    preloaded = [*(os.environ.get(name, "") for name in _PRELOADS), read(case.machine.root + "/etc/ld.so.preload")]
+    return {
+        "pythonPath": _executable(),
+        "isolated": bool(sys.flags.isolated),
+        "library": dict(case.found.library),
+        "preloaded": " ".join(preloaded).replace(":", " ").split(),
+        "variables": {name: environ[name] for name in given if environ[name]},
+    }
+
+
+def _executable() -> str:
+    """Returns the file of this Python: the kernel knows it where PATH has a link or a script of that name."""
+    try:
+        return os.readlink("/proc/self/exe")
+    except OSError:
+        return sys.executable or ""
 
 
 def _threads(environ: dict[str, str], case: Case) -> str:

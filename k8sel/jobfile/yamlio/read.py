@@ -191,8 +191,8 @@ class _Composer:
     def _alias(self, event: yaml.AliasEvent, place: tuple[int, int]) -> _Node:
         target = self.anchors.get(event.anchor or "")
         if target is None:
-            message = f"the alias *{event.anchor} has no finished anchor &{event.anchor} before it"
-            raise error(self.file, place, message, "write the value here")
+            message = "this alias has no finished anchor before it"  # its name may be a password that begins with *
+            raise error(self.file, place, message, "write the value here, in quotes if it begins with *")
         self._count(place, target.size - 1)
         self.aliased += target.length
         if self.aliased > self.longest:
@@ -205,9 +205,12 @@ class _Composer:
         tag = getattr(event, "tag", None)
         if tag in (None, "!") or (tag == f"{_TAG_PREFIX}str" and isinstance(event, yaml.ScalarEvent)):
             return
-        short = f"!!{tag.removeprefix(_TAG_PREFIX)}" if tag.startswith(_TAG_PREFIX) else tag
-        shown = short if short.isprintable() else ascii(short)
-        self._problem(place, Kind.SYNTAX, path, f"the tag {shown} is not supported", "leave it out")
+        if tag.startswith(_TAG_PREFIX):
+            name = f"!!{tag.removeprefix(_TAG_PREFIX)}"
+            shown = name if name.isprintable() else ascii(name)
+            self._problem(place, Kind.SYNTAX, path, f"the tag {shown} is not supported", "leave it out")
+        else:  # it may be a password that begins with !
+            self._problem(place, Kind.SYNTAX, path, "tags are not supported", "leave it out, or write all in quotes")
 
     def _scalar(self, event: yaml.ScalarEvent, place: tuple[int, int], path: FieldPath) -> _Node:
         text: str = event.value

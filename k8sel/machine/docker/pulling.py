@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from k8sel.errors import ContainersError
+from k8sel.wording import one_line
 
 Pull = Callable[..., Iterable[dict[str, Any]]]  # docker's own: (repository, tag=...) -> the daemon's messages
 
@@ -37,14 +38,18 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _bar(messages: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    """Shows the bytes of all layers that the daemon has reported so far; passes the messages on."""
+    """Shows the bytes of all layers that the daemon has reported so far; passes the messages on.
+
+    The bar moves the cursor, so it uses the first writer of standard error, which makes nothing plain (cli/streams.py).
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     layers: dict[str, tuple[int, int]] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=None)
+    console = Console(file=sys.__stderr__)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task(one_line(name), total=None)
         for message in messages:
             detail = message.get("progressDetail") or {}
             if message.get("status") == "Downloading" and "total" in detail:

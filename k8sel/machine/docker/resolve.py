@@ -69,5 +69,5 @@ def _entrypoint() -> str:
         return str(files.folder())
     except OSError as error:
         raise ContainersError(
-            f"k8sel: cannot write the entrypoint for the container: {error}. Set XDG_CACHE_HOME to another folder."
+            f"k8sel: no entrypoint for the container: {error}. Or set XDG_CACHE_HOME to another folder."
         ) from None
