@@ -14,6 +14,7 @@ from k8sel import api
 from k8sel.adopt.line import Options
 from k8sel.adopt.manifest import convert
 from k8sel.cluster import mapping
+from k8sel.entrypoint import protocol
 from k8sel.errors import format_path
 from k8sel.facts import fields, names
 from k8sel.facts.fields import FIELDS, Field
@@ -148,3 +149,9 @@ def test_an_annotation_changes_no_pod_and_a_label_does(launcher: str) -> None:
     assert rendered(launcher, {"annotations": {"who": "me"}}, {}) == plain
     assert rendered(launcher, {"annotations": {}}, {}) == plain
     assert rendered(launcher, {"labels": {"who": "me"}}, {}) != plain
+
+
+def test_each_field_of_the_expectation_leads_to_the_job_file() -> None:
+    fields_of_it = {protocol._camel(name) for name in protocol.Expectation.__annotations__}
+
+    assert set(FIELDS["expectation"]) == fields_of_it - {"job", "jobFile"}
