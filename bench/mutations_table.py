@@ -274,7 +274,12 @@ READ = (
         "node.threads * node.processes >= node.cpus",
         AUDIT,
     ),
-    Mutation("audit-mask-at-the-count-passes", "count < needed(positions)", "count < needed(positions) - 1", AUDIT),
+    Mutation(
+        "audit-mask-at-the-count-passes",
+        "count < needed(positions(listed))",
+        "count < needed(positions(listed)) - 1",
+        AUDIT,
+    ),
     Mutation("audit-double-passes", "len(set(listed)) < len(listed)", "len(set(listed)) < len(listed) - 1", AUDIT),
 )
 

@@ -85,8 +85,7 @@ def _numbers_of_mig(manifest: Manifest) -> Iterator[Found]:
 def _beyond_count(manifest: Manifest) -> Iterator[Found]:
     for container, row, name, variable, listed in _masks(manifest):
         count = sum(each.count for each in container.requested if each.row is row)
-        wanted = needed(positions(listed))
-        if 0 < count < wanted and row.mask_value != "module":
+        if 0 < count < needed(positions(listed)) and row.mask_value != "module":
             yield variable.path, f"{name}={variable.value}, and the container has {count} devices, from 0 on"
 
 

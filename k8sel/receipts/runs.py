@@ -101,7 +101,8 @@ class Runs:
 
     def _clashes(self, start: _Start, rank: Fields, everyone: dict[Part, _Start]) -> Iterator[str]:
         """Yields the fields in which two receipts of one process differ, if they are of one run."""
-        first = everyone.setdefault((start.fields["node"], start.fields.get("job"), rank["localRank"]), start)
+        job = str(start.fields.get("job"))  # a log may hold any value there, also a list
+        first = everyone.setdefault((start.fields["node"], job, rank["localRank"]), start)
         if first is start or first.line.run != start.line.run:
             return
         modes, by_hand = (first.fields.get("mode"), start.fields.get("mode")), not start.fields.get("job")

@@ -202,3 +202,7 @@ def test_whatever_a_log_holds_it_is_read_or_counted(fields: dict[str, Any]) -> N
     assert found is not None
     assert found.processes
     assert isinstance(found.notes(), list)
+
+
+def test_a_job_that_is_no_text_is_no_fault() -> None:
+    assert len(collected(line(receipt("first-master-0", 3, job=["first"]))).processes) == 1
