@@ -100,12 +100,13 @@ class OutOfTime(ClusterError):
 
 def send(cluster: Cluster, method: str, path: str, query: Mapping[str, str], body: Object | None) -> Raw:
     """Sends a request and reads the whole answer."""
+    credentials = _credentials(cluster)
 
     def exchange(opened: Opened) -> Raw:
-        response, secrets = _open(cluster, method, path, query, body)
+        response = _open(cluster, credentials, method, path, query, body)
         opened.append(response)
         with closing(response):  # a connection that was read to the end is in the pool again
-            return _read(cluster, response, secrets)
+            return _read(cluster, response, credentials)
 
     return _in_time(cluster, exchange)
 
@@ -115,11 +116,12 @@ def stream(
     cluster: Cluster, path: str, query: Mapping[str, str], read_seconds: float
 ) -> Iterator[Raw | Iterator[bytes]]:
     """The pieces of an answer as they come, until a silence of ``read_seconds``; a refusal comes whole."""
+    credentials = _credentials(cluster)
 
     def begin(opened: Opened) -> tuple[urllib3.BaseHTTPResponse, Raw | None]:
-        response, secrets = _open(cluster, "GET", path, query, None, read_seconds)
+        response = _open(cluster, credentials, "GET", path, query, None, read_seconds)
         opened.append(response)
-        return response, _read(cluster, response, secrets) if response.status >= 400 else None
+        return response, _read(cluster, response, credentials) if response.status >= 400 else None
 
     response, refusal = _in_time(cluster, begin)
     try:
@@ -188,14 +190,14 @@ def _out_of_time(cluster: Cluster) -> OutOfTime:
 
 def _open(  # noqa: PLR0913, PLR0917 - one HTTP request has this many parts
     cluster: Cluster,
+    credentials: Mapping[str, str],
     method: str,
     path: str,
     query: Mapping[str, str],
     body: Object | None,
     read_seconds: float | None = None,
-) -> tuple[urllib3.BaseHTTPResponse, list[str]]:
-    """Sends the request. Returns the answer up to its body, and the secrets of the request."""
-    credentials = _credentials(cluster)
+) -> urllib3.BaseHTTPResponse:
+    """Sends the request. Returns the answer up to its body."""
     headers = {"Accept": "application/json", "User-Agent": "k8sel", **credentials}
     if body is not None:
         headers["Content-Type"] = _APPLY if method == "PATCH" else "application/json"
@@ -214,7 +216,7 @@ def _open(  # noqa: PLR0913, PLR0917 - one HTTP request has this many parts
     if packed != "identity":
         response.close()
         raise _unusable(cluster, f"the answer is compressed ({packed}), and k8sel accepts no compression")
-    return response, _secrets(credentials)
+    return response
 
 
 def _credentials(cluster: Cluster) -> dict[str, str]:
@@ -231,8 +233,9 @@ def _secrets(credentials: Mapping[str, str]) -> list[str]:
     return [*credentials.values(), *(token for token in tokens if len(token) >= _SHORT)]
 
 
-def _read(cluster: Cluster, response: urllib3.BaseHTTPResponse, secrets: list[str]) -> Raw:
-    """The whole answer, with ``secrets`` blacked out: a proxy may send the request back."""
+def _read(cluster: Cluster, response: urllib3.BaseHTTPResponse, credentials: Mapping[str, str]) -> Raw:
+    """The whole answer, without the credentials in it: a proxy may send the request back."""
+    secrets = _secrets(credentials)
     data = bytearray()
     for piece in response.stream(_PIECE, decode_content=False):
         data += piece

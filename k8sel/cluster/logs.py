@@ -6,13 +6,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from k8sel.cluster import trouble
 from k8sel.cluster.follow import Notice, Picture, deleted_meanwhile, following
 from k8sel.cluster.jobs import JobRef, LiveJob, get_job
 from k8sel.cluster.pods import ended, in_order, main_container, main_status, node_name, started
-from k8sel.cluster.rest import Cluster, Object, Refused, Unreachable, find, lines
+from k8sel.cluster.rest import Cluster, Object, Refused, Silent, Unreachable, find, lines
 from k8sel.cluster.status import Status, end, pods_of, removal, without_pod
 from k8sel.facts.kinds import core_path
 
@@ -214,7 +215,8 @@ class _Reader:
         lost_at = None
         while not self.stop.is_set():
             try:
-                self._stream()
+                with suppress(Silent):  # a program without output, or a dead connection: the next request shows which
+                    self._stream()
                 if self._ended():
                     return
                 lost_at = None

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 
 import pytest
@@ -236,6 +237,18 @@ def test_a_fault_of_our_own_is_no_silence(client: Cluster, thread: str) -> None:
     apply(client, [pytorch_job("fault", "sleep 600")])
     with pytest.raises(LookupError, match="no credentials"):
         logs(replace(client, auth_headers=headers), JobRef(name="fault"), on_line=print)
+
+
+def test_a_program_may_be_silent_for_longer_than_a_server_may_be_away(
+    client: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = import_module("k8sel.cluster.logs")
+    monkeypatch.setattr(reading, "_SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "GIVE_UP_SECONDS", 1.0)
+    apply(client, [pytorch_job("quiet", "sleep 6; echo late")])
+    until(client, "quiet", lambda found: found.phase == "Running")
+
+    assert read_all(client, "quiet") == {"quiet-master-0": ["late"]}
 
 
 def test_broken_connections_lose_and_repeat_nothing(client: Cluster) -> None:

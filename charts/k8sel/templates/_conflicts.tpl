@@ -29,6 +29,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- $some := printf "%d device%s" $devices (eq $devices 1 | ternary "" "s") -}}
 {{- $job := dict "root" .root "mpiGiven" (not (empty $spec.mpi)) "devices" $devices "someDevices" $some -}}
 {{- $_ := set $job "processes" (mul $spec.nodes $spec.processesPerNode) -}}
+{{- $_ := set $job "pairs" (mul $job.processes (max 1 $devices)) -}}
 {{- $amounts := dict "deviceMemory" $spec.accelerator.memory "memory" $spec.resources.memory -}}
 {{- range $name, $amount := set $amounts "sharedMemory" $spec.sharedMemory -}}
 {{- $_ := set $job $name (include "k8sel.whole" (dict "plan" $ "quantity" $amount) | int64) -}}

@@ -34,6 +34,7 @@ FACTS = {
     "rootSsh": ROOT_SSH,
     "leastMemory": 2**20,  # bytes of a device
     "annotationsLimit": 256 * 1024,
+    "pairsLimit": 2**20,  # 4,096 nodes with 16 processes that each see 16 devices
     "overMpi": [name for name, mpi in MPIS.items() if mpi.ccl[backends.VARIABLES["transport"]] == "mpi"],
 }
 
@@ -165,6 +166,7 @@ def _job(job: CompleteJob) -> dict[str, Any]:
         "root": is_root(spec),
         "mpiGiven": spec.mpi_given,
         "processes": spec.nodes * spec.processes_per_node,
+        "pairs": spec.nodes * spec.processes_per_node * max(1, devices),
         "devices": devices,
         "someDevices": "1 device" if devices == 1 else f"{devices} devices",
         "deviceMemory": _amount(spec.accelerator.memory),
