@@ -41,6 +41,11 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("k8sel")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are processors: tests often wait for pods and programs."""
+    return (os.cpu_count() or 1) + 1
+
+
 def _settle_signals() -> None:
     """As a terminal leaves them: a shell starts what runs in the background with some of them ignored."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
