@@ -4,9 +4,11 @@
 #     the base, and in front of every command the check of its devices:
 #     docker run -e K8SEL_ACCELERATOR=cuda -e K8SEL_DEVICES=2,0 train torchrun train.py   (all variables: train --help)
 #
-#   python3 -m pip install --no-compile --target build/site . && docker build --build-arg BASE=python:3.12-slim --target cli -t k8sel .
+#   python3 -m pip install --no-compile --target build/site . && docker build --target cli -t k8sel .
 #     the command line; the Python that installs has to be of the base's version. No step of either needs a network.
-ARG BASE=python:3.12-slim
+# The default base is python:3.12-slim of August 2026 for all platforms, as docker-library recorded it:
+# https://github.com/docker-library/repo-info/blob/2986dca3a80cb11b70fc4599941096374ea9e509/repos/python/remote/3.12-slim.md
+ARG BASE=python:3.12-slim@sha256:229a2c5bfa27522db7815ea81f9bed70af17ccb9de9fc7ad142b1877b5830d36
 
 FROM ${BASE} AS build
 COPY k8sel /src/k8sel

@@ -136,6 +136,12 @@ def test_every_pin_has_hashes() -> None:
     assert [block.split()[0] for block in blocks if "==" not in block or "--hash=sha256:" not in block] == []
 
 
+def test_the_images_base_is_named_by_its_digest() -> None:
+    bases = re.findall(r"^(?:ARG BASE=|FROM )(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert [base for base in bases if base != "${BASE}" and not re.search("@sha256:[0-9a-f]{64}$", base)] == []
+    assert len(bases) > 3
+
+
 def test_the_sdist_renders_too(made: Path, installed: Path) -> None:
     install(installed, "--force-reinstall", "--no-deps", "--no-build-isolation", made / SDIST)
     assert run(installed / "k8sel", "render", "-q", EXAMPLE).stdout == expected()
