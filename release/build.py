@@ -10,7 +10,7 @@ SHA256SUMS                                              of these
 k8sel:VERSION, k8sel-entrypoint:VERSION                 the Dockerfile's images, where a Docker daemon answers
 
 SOURCE_DATE_EPOCH is the time of every file; by default that of the last commit. BASE is the images' base, which has the
-Python that runs this; name it by its digest (python:3.12-slim@sha256:...) and the images can be made again.
+Python that runs this. By default it is the Dockerfile's, under Python 3.12; name another by its digest too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def build(out: Path) -> list[Path]:
     return [*made, sums]
 
 
-def images(wheel: Path, base: str = f"python:{PYTHON}-slim") -> Iterable[str]:
+def images(wheel: Path, base: str) -> Iterable[str]:
     """The images' names, each when it is built: the wheel and what it needs on ``base``."""
     with tempfile.TemporaryDirectory() as folder:
         tree = _tree(Path(folder, "k8sel"))
@@ -71,6 +72,13 @@ def images(wheel: Path, base: str = f"python:{PYTHON}-slim") -> Iterable[str]:
         for target, name in IMAGES.items():
             _run("docker", "build", "-q", "--build-arg", f"BASE={base}", "--target", target, "-t", name, tree)
             yield name
+
+
+def default_base() -> str:
+    """The Dockerfile's base, named by its digest, if it has the Python that runs this; else a tag."""
+    (pinned,) = re.findall(r"^ARG BASE=(\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    tag = f"python:{PYTHON}-slim"
+    return pinned if pinned.startswith(f"{tag}@") else tag
 
 
 def install(wheel: Path, site: Path, pins: Path) -> None:
@@ -168,7 +176,7 @@ def main() -> None:
         print("no images: no Docker daemon answers", file=sys.stderr)
         return
     (wheel,) = [file for file in made if file.suffix == ".whl"]
-    base = os.environ.get("BASE") or f"python:{PYTHON}-slim"
+    base = os.environ.get("BASE") or default_base()
     if "@sha256:" not in base:
         print(
             f"the base {base} is a tag and may move: BASE={base}@sha256:... makes the same images again",
