@@ -41,6 +41,7 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("k8sel")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are processors: tests often wait for pods and programs."""
     return (os.cpu_count() or 1) + 1
