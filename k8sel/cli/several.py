@@ -48,7 +48,7 @@ class Words(Generic[Item]):
     command: Callable[[Sequence[Item]], str]
 
     def report(self, items: Sequence[Item], at: int, state: str) -> str:
-        """What happened to each job; ``state``: that of the job at position ``at``."""
+        """Returns the state of each job; ``state`` is that of the job at position ``at``."""
         names = [self.name(item) for item in items]
         states = [(self.done, names[:at]), (state, names[at : at + 1]), (self.missed, names[at + 1 :])]
         told = "; ".join(f"{state}: {', '.join(group)}" for state, group in states if group)

@@ -31,7 +31,7 @@ _LINE = 300  # characters of its last line
 
 
 class Given(Struct, frozen=True):
-    """What the plugin gives: a token, or a certificate with its key."""
+    """The plugin's result: a token, or a certificate with its key."""
 
     token: str = ""
     clientCertificateData: str = ""

@@ -194,7 +194,7 @@ def server() -> Iterator[Server]:
 
 
 def echo(asked: Asked) -> Reply:
-    """What a proxy in search of a fault answers: the request."""
+    """Answers with the request, as a proxy in search of a fault does."""
     seen = {name.lower(): value for name, value in asked.headers.items()}
     return Reply(code=502, body=f"502 {seen.get('authorization')}: bad gateway".encode(), headers={
         "Warning": f'299 - "{seen.get("authorization")}"'})  # fmt: skip

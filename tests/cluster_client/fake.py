@@ -159,7 +159,7 @@ def _metadata(name: str) -> Object:
 
 
 def served(asked: Asked, *, of_job: Object, pods: list[Object], events: list[Object], log: bytes = b"") -> Reply:
-    """What a cluster with this one job answers. A watch ends at once."""
+    """Answers as a cluster with this one job. A watch ends at once."""
     lists = {"pods": pods, "events": events, "configmaps": [], "pytorchjobs": [of_job], "nodes": []}
     plural = asked.path.rpartition("/")[2]
     if plural == "log" or asked.query.get("watch"):
@@ -176,6 +176,6 @@ def served(asked: Asked, *, of_job: Object, pods: list[Object], events: list[Obj
 
 
 def _stored(sent: Object, of_job: Object) -> Object:
-    """What the server stores for an object that is applied."""
+    """Returns the object that the server stores for an applied one."""
     status = of_job["status"] if sent["kind"] == "PyTorchJob" else {}
     return {**sent, "metadata": {**_metadata(sent["metadata"]["name"]), **sent["metadata"]}, "status": status}
