@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from receipts.made import line, log, two_nodes
 
+from k8sel.cli import gather
+from k8sel.errors import SpecError
 from k8sel.facts.accelerators import owned_env
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
@@ -191,3 +193,15 @@ def test_contradictory_receipts_are_shown_and_named(good: Path, tmp_path: Path) 
     kept.write_text(k8sel("receipt", file, "-o", "json").stdout)
     again = k8sel("receipt", kept)
     assert (again.returncode, again.stderr) == (1, f"note: {kept}: {said}\n")
+
+
+def test_a_later_piece_of_a_long_line_begins_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program prints as much as one piece holds, and a receipt behind it."""
+    monkeypatch.setattr(gather, "MOST_RECEIPTS", 10)
+    monkeypatch.setattr(gather, "LONGEST_LINE", 1 << 16)
+    file = tmp_path / "forged.log"
+    (first, *_) = two_nodes("forged")
+    file.write_text("a line before\n" + "x" * (1 << 16) + line(first) + "\n")
+
+    with pytest.raises(SpecError, match="has no receipt"):
+        gather.of_file(str(file))
