@@ -7,6 +7,7 @@ docs/architecture.md  the picture of the rooms, from the import contract in pypr
 docs/entrypoint.md    the entrypoint's help, likewise
 docs/docker.md        how each type's devices enter a container, and the fields that containers ignore
 docs/audit.md         every trap that `k8sel audit` knows, in the hand-written page
+docs/facts.md         the facts of the tables, with their sources
 docs/selection.md     what each process sees, from selection.json, which tests compare with the real results
 docs/cpu.md           what its jobs start, and the tables of backends and bindings (generate_cpu.py)
 docs/guide.md         the job file and the processes of each command line in the hand-written page
@@ -37,6 +38,7 @@ from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS
+from k8sel.facts.sources import Fact, Source, facts
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
@@ -55,6 +57,16 @@ start from. Unknown and duplicate keys are errors. Absent fields get a default; 
 TRAPS_HEAD = """| trap | what is looked at | what follows | the way out | source |
 |---|---|---|---|---|
 """
+FACTS = {  # table -> its heading, and what one row is
+    "accelerators": ("Accelerators", "type"),
+    "backends": ("Backends of torch.distributed", "backend"),
+    "launchers": ("Launchers", "launcher"),
+    "programs": ("Programs that start a node's processes", "program"),
+    "mpi": ("MPIs", "MPI"),
+    "kinds": ("Kinds of job, and their operators", "kind"),
+    "conflicts": ("Fields that do not fit each other", "field"),
+}
+LONGEST_VALUE = 100  # characters of a fact's value in facts.md
 DOCKER_HEAD = """| type | way | with `--cdi` |
 |---|---|---|
 """
@@ -83,6 +95,7 @@ def pages() -> dict[str, str]:
         "cli.md": _filled("cli.md", "\n".join(_help(command) for command in COMMANDS)),
         "architecture.md": _filled("architecture.md", f"```\n{_picture(_layers())}```\n"),
         "audit.md": _filled("audit.md", TRAPS_HEAD + "".join(f"| {_trap(trap)} |\n" for trap in TRAPS)),
+        "facts.md": _filled("facts.md", "\n".join(_facts(table, rows) for table, rows in facts().items())),
         "entrypoint.md": _filled("entrypoint.md", f"```\n{HELP}```\n"),
         "cpu.md": _cpu((HERE / "cpu.md").read_text(encoding="utf-8")),
         "docker.md": _docker(),
@@ -93,6 +106,20 @@ def pages() -> dict[str, str]:
 
 def _trap(trap: Trap) -> str:
     return " | ".join([f"`{trap.id}`", *map(_escape, (trap.looks_at, trap.consequence, trap.fix, trap.source))])
+
+
+def _facts(table: str, rows: list[Fact]) -> str:
+    """Returns the facts of one table."""
+    title, name = FACTS[table]
+    head = f"## {title}\n\n| {name} | fact | value | source | read |\n{'|---' * 5}|\n"
+    return head + "".join(f"| {_fact(fact, source)} |\n" for fact in rows for source in fact.sources)
+
+
+def _fact(fact: Fact, source: Source) -> str:
+    written = fact.value if isinstance(fact.value, str) else json.dumps(fact.value)
+    value = textwrap.shorten(written, LONGEST_VALUE, placeholder=" ...")
+    read = str(source.day or "not known")
+    return " | ".join([*(f"`{_escape(text)}`" for text in (fact.row, fact.field, value)), _escape(source.text), read])
 
 
 def _ignored() -> list[str]:

@@ -24,6 +24,9 @@ def devices(
         typer.Option("--type", help="A row of the accelerator table; auto: all types here.", autocompletion=_types),
     ] = AUTO,
     output: Annotated[str, formats("table", "json")] = "table",
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Also list the facts about each type, with source and day.")
+    ] = False,
 ) -> None:
     """List this machine's devices, as the check sees them. A job file uses the numbers in INDEX."""
     from k8sel.cli.show import devices as show_devices
@@ -34,4 +37,5 @@ def devices(
     choice("--type", kind, (AUTO, *ROWS))
     rows = list(ROWS.values()) if kind == AUTO else [ROWS[kind]]
     seen = [hardware.look(row) for row in rows]
-    show_devices.devices(seen, hardware.masks(os.environ), output)
+    shown = [each.row for each in seen if facts and (each.found.devices or kind != AUTO)]
+    show_devices.devices(seen, hardware.masks(os.environ), output, shown)

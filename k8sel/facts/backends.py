@@ -24,7 +24,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     modules: tuple[str, ...]  # the names of its package: it has one of them
     pairs: dict[str, str]  # its version -> torch's version; other versions fit torch's with the same two numbers
     instead: str | None  # the backend that any torch has
-    source: str
+    source: dict[str, str]  # field -> the sources of its fact
 
     def connects(self, accelerator: str) -> bool:
         """Reports whether it connects processes that compute on that type."""

@@ -33,6 +33,7 @@ class JobKind(Struct, frozen=True, kw_only=True):
     retries_any_failure: bool  # backoffLimit counts any failure; False: only a status of 128 or more
     adds_init_container: bool  # to every pod but the first
     unbuffers: bool  # appends PYTHONUNBUFFERED=1 to the env of the pods
+    source: dict[str, str]  # field -> the sources of its fact
 
     @property
     def api_version(self) -> str:
@@ -85,12 +86,21 @@ JOB_KINDS: Mapping[str, JobKind] = {
         first_computes=True,
         container="pytorch",
         last=None,
-        # Pods that exist are never changed; runPolicy is read at every reconcile:
-        # kubeflow/trainer release-1.9 pkg/controller.v1/common/job.go, ReconcileJobs
+        # Pods that exist are never changed; runPolicy is read at every reconcile.
         mutable=frozenset({"activeDeadlineSeconds", "backoffLimit", "cleanPodPolicy", "ttlSecondsAfterFinished"}),
         retries_any_failure=False,
-        adds_init_container=True,  # pkg/controller.v1/pytorch/initcontainer.go
-        unbuffers=True,  # pkg/controller.v1/pytorch/envvar.go
+        adds_init_container=True,
+        unbuffers=True,
+        source={
+            "version": "kubeflow/trainer@v1.9.4 pkg/apis/kubeflow.org/v1/pytorch_types.go (2026-11-22)",
+            "replica_specs": "kubeflow/trainer@v1.9.4 pkg/apis/kubeflow.org/v1/pytorch_types.go (2026-11-22)",
+            "first": "kubeflow/trainer@v1.9.4 pkg/core/utils.go, GenGeneralName (2026-11-22)",
+            "container": "kubeflow/trainer@v1.9.4 pkg/apis/kubeflow.org/v1/pytorch_types.go (2026-11-22)",
+            "mutable": "kubeflow/trainer@v1.9.4 pkg/controller.v1/common/job.go, ReconcileJobs (2026-11-22)",
+            "retries_any_failure": "kubeflow/trainer@v1.9.4 pkg/util/train/train_util.go (2026-11-22)",
+            "adds_init_container": "kubeflow/trainer@v1.9.4 pkg/controller.v1/pytorch/initcontainer.go (2026-11-22)",
+            "unbuffers": "kubeflow/trainer@v1.9.4 pkg/controller.v1/pytorch/envvar.go (2026-11-22)",
+        },
     ),
     "MPIJob": JobKind(
         kind="MPIJob",
@@ -104,12 +114,22 @@ JOB_KINDS: Mapping[str, JobKind] = {
         first_computes=False,
         container=None,
         last="launcher",  # k8sel writes launcherCreationPolicy: WaitForWorkersReady
-        # The rest of runPolicy goes into the launcher's Job once, when it is made:
-        # kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go, newLauncherJob
+        # The rest of runPolicy goes into the launcher's Job once, when it is made.
         mutable=frozenset({"cleanPodPolicy"}),
         retries_any_failure=True,
         adds_init_container=False,
         unbuffers=False,
+        source={
+            "version": "kubeflow/mpi-operator@caa3c47fc42e pkg/apis/kubeflow/v2beta1/types.go (2026-11-22)",
+            "replica_specs": "kubeflow/mpi-operator@caa3c47fc42e pkg/apis/kubeflow/v2beta1/types.go (2026-11-22)",
+            "first": "kubeflow/mpi-operator@caa3c47fc42e pkg/controller/mpi_job_controller.go (2026-11-22)",
+            "last": "kubeflow/mpi-operator@caa3c47fc42e pkg/apis/kubeflow/v2beta1/types.go, "
+            "LauncherCreationPolicyWaitForWorkersReady (2026-11-22)",
+            "mutable": "kubeflow/mpi-operator@caa3c47fc42e pkg/controller/mpi_job_controller.go, "
+            "newLauncherJob (2026-11-22)",
+            "retries_any_failure": "kubeflow/mpi-operator@caa3c47fc42e pkg/controller/mpi_job_controller.go, "
+            "newLauncherJob (2026-11-22)",
+        },
     ),
 }
 

@@ -27,7 +27,7 @@ class Launcher(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     warning: tuple[str, str] | None  # message and hint: the effect of a program that is not the launcher's own
     warning_without_devices: tuple[str, str] | None
     ccl: dict[str, str]  # oneCCL's variables; mpirun's are in the row of its MPI
-    source: str
+    source: dict[str, str]  # field -> the sources of its fact
 
     @property
     def targets(self) -> tuple[TargetName, ...]:
@@ -48,6 +48,7 @@ class Program(Struct, frozen=True, kw_only=True, rename="camel"):
     restarts: str  # the option with the number of restarts, if there are any
     no_python: str  # the option in front of a command that is no Python script
     always_agent: bool  # torch's agent starts the processes; False: only several of them
+    source: dict[str, str]  # field -> the sources of its fact
 
 
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
@@ -60,6 +61,12 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             restarts="--max-restarts",
             no_python="--no-python",
             always_agent=True,
+            source={
+                "alone": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, main (2026-11-22)",
+                "options": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+                "restarts": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+                "noPython": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+            },
         ),
         # accelerate reads a number that is missing from PET_ variables, from files of the image, or counts devices.
         "accelerate": Program(
@@ -74,6 +81,14 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             restarts="--max_restarts",
             no_python="--no_python",
             always_agent=False,
+            source={
+                "several": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py, "
+                "_validate_launch_command (2026-11-22)",
+                "options": "huggingface/accelerate@v1.15.0 src/accelerate/utils/launch.py, prepare_multi_gpu_env: "
+                "num_processes counts all nodes (2026-11-22)",
+                "restarts": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py (2026-11-22)",
+                "noPython": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py (2026-11-22)",
+            },
         ),
     }
 )
@@ -99,7 +114,7 @@ class Mpi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=
     ssh_env: tuple[str, ...]  # variables that take ssh's options
     longest_prefix: int | None  # the longest host name up to its first digit that all versions can take
     rank: dict[str, str]  # torch's variable -> this MPI's variable
-    source: str
+    source: dict[str, str]  # field -> the sources of its fact
 
 
 LAUNCHERS: Mapping[str, Launcher] = MappingProxyType(msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Launcher]))

@@ -14,7 +14,8 @@ from entrypoint import rooted
 from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
 
-from k8sel.facts.accelerators import owned_env
+from k8sel.facts.accelerators import ROWS, owned_env
+from k8sel.facts.sources import of_row
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
 
@@ -166,6 +167,34 @@ def test_a_type_that_is_none() -> None:
     assert shown.returncode == 2
     assert shown.stderr.startswith('--type: not supported: "cudas" is not one of auto, cuda, xpu, ')
     assert shown.stderr.endswith("Hint: did you mean cuda?\n")
+
+
+def test_the_facts_of_the_types_that_are_here(box: Box) -> None:
+    workstation(box)
+    plain, shown = k8sel(box, "devices"), k8sel(box, "devices", "--facts")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith(plain.stdout)
+    _, cuda, xpu = shown.stdout[len(plain.stdout) :].split("\nfacts about ")
+    assert cuda.splitlines()[0] == "cuda"
+    assert cuda.splitlines()[1].split() == ["FACT", "READ", "SOURCE"]
+    assert [line.split()[0] for line in xpu.splitlines()[2:]] == [
+        fact.field for fact in of_row("xpu", ROWS["xpu"]) for _ in fact.sources
+    ]
+
+
+def test_the_facts_of_the_type_that_is_given(box: Box) -> None:
+    assert "\nfacts about " not in k8sel(box, "devices", "--facts").stdout
+    shown = k8sel(box, "devices", "--facts", "--type", "mlu").stdout
+    assert shown.startswith("no mlu device is here")
+    assert "\nfacts about mlu\nFACT " in shown
+
+
+def test_json_has_each_source_of_a_fact(box: Box) -> None:
+    found = types(box, "--type", "xpu", "--facts")["xpu"]["facts"]
+    (mask,) = [fact for fact in found if fact["fact"] == "maskEnv"]
+    assert mask["value"] == "ZE_AFFINITY_MASK"
+    assert [set(source) for source in mask["sources"]] == [{"source", "day"}] * len(mask["sources"])
+    assert "facts" not in types(box)["xpu"]
 
 
 def test_no_client_is_imported() -> None:

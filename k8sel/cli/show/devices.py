@@ -12,16 +12,18 @@ from k8sel.entrypoint.checks.product import label
 
 if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device
+    from k8sel.facts.accelerators import Row
     from k8sel.machine.hardware import Seen
 
 HEADER = ("INDEX", "PCI", "PART", "UUID", "PRODUCT", "MEMORY", "NUMA")
 _GIBIBYTE = 2**30
 
 
-def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None:
-    """Prints the devices of each type in ``seen``, as `table` or `json`."""
+def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str, facts: Sequence[Row] = ()) -> None:
+    """Prints the devices of each type in ``seen``, as `table` or `json`, and the sources of the rows in ``facts``."""
     if output == "json":
-        print(json.dumps({"types": [_type(each) for each in seen], "masks": dict(masks)}, indent=2))
+        types = [{**_type(each), **({"facts": _sourced(each.row)} if each.row in facts else {})} for each in seen]
+        print(json.dumps({"types": types, "masks": dict(masks)}, indent=2))
         return
     here = [each for each in seen if each.found.devices]
     for number, each in enumerate(here):
@@ -29,6 +31,8 @@ def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None
         _table(each)
     if not here:
         print(_none(seen))
+    for row in facts:
+        _facts(row)
     for name, value in masks.items():
         print(
             f"note: this shell sets {name}={value}: the list has all devices, but a program started here sees only "
@@ -64,6 +68,26 @@ def _cells(index: int, device: Device, numa: int | None) -> tuple[str, ...]:
     product, memory = label(device.name), f"{device.memory / _GIBIBYTE:.1f}GiB" if device.memory else ""
     known = (device.pci, device.part, device.uuid, product, memory, "" if numa is None else str(numa))
     return (str(index), *(cell or "-" for cell in known))
+
+
+def _facts(row: Row) -> None:
+    print(f"\n{plan.bold(f'facts about {row.name}')}")
+    lines = [(fact["fact"], each["day"] or "-", each["source"]) for fact in _sourced(row) for each in fact["sources"]]
+    plan.table(("FACT", "READ", "SOURCE"), lines)
+
+
+def _sourced(row: Row) -> list[dict[str, Any]]:
+    """Returns the facts of a row, each with its sources."""
+    from k8sel.facts.sources import of_row
+
+    return [
+        {
+            "fact": fact.field,
+            "value": fact.value,
+            "sources": [{"source": each.text, "day": each.day and each.day.isoformat()} for each in fact.sources],
+        }
+        for fact in of_row(row.name, row)
+    ]
 
 
 def _none(seen: Sequence[Seen]) -> str:

@@ -48,6 +48,7 @@ class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Kind
     message: str  # {spec.nodes} becomes the value; of a list, {...} joins with "or" and {...,} with commas
     hint: str
+    source: str = ""  # of the part of somebody else that makes it a problem, where there is one
 
 
 CONFLICTS = msgspec.json.decode(TABLE.read_bytes(), type=tuple[Conflict, ...])
