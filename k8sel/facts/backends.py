@@ -15,6 +15,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accelerators: tuple[str, ...]  # the types of devices that it connects; () is any
     launchers: tuple[str, ...]  # the launchers that can give its processes their ranks; () is any
     oneccl: bool  # true if it communicates by oneCCL
+    host_tensors: bool  # also used by programs on other devices, for tensors of the CPU
     # The image's requirements, which the entrypoint checks (k8sel.entrypoint.checks.backends):
     since: dict[str, str]  # package -> the first version that has it
     until: dict[str, str]  # package -> the last version that has it

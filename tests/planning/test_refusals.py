@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sel.errors import format_path
+from k8sel.errors import Kind, format_path
 from k8sel.facts.platforms import PLATFORMS
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.rules.namespace import LEVELS
@@ -152,6 +152,11 @@ CCL = {"launcher": "mpirun", "mpi": {"implementation": "Intel"}, "backend": "ccl
         ({"type": "cuda", "count": 0}, {"backend": "nccl"}, ["spec.backend"]),
         ({"type": "rocm"}, {"backend": "nccl"}, []),
         ({"type": "npu"}, {"backend": "hccl"}, []),
+        ({"type": "xpu"}, {"backend": "mpi", "launcher": "mpirun"}, ["spec.backend"]),
+        ({"type": "rocm"}, {"backend": "mpi", "launcher": "mpirun"}, []),
+        ({"type": "xpu"}, {"backend": "gloo"}, []),  # tensors of the CPU
+        ({"type": "neuron"}, {"backend": "neuron"}, []),
+        (CUDA, {"backend": "neuron"}, ["spec.backend"]),
         (CPU, {"backend": "gloo", "command": ["a", "--ddp_backend=gloo"]}, []),
         (CPU, {"backend": "gloo", "command": ["a", "--ddp_backend=my_own"]}, ["spec.backend"]),
         (CPU, {"command": ["a", "--ddp_backend=my_own"]}, []),
@@ -176,3 +181,22 @@ def test_a_backend_and_its_settings_fit_the_job(
     found = errors(validate(default(job(accelerator, spec))))
 
     assert [format_path(problem.path) for problem in found] == fields
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hint"),
+    [
+        ({"type": "xpu"}, "xccl or ccl"),
+        ({"type": "npu"}, "hccl"),
+        ({"type": "neuron"}, "xla or neuron"),
+        ({"type": "xpu", "devices": []}, ""),
+        *((each, "") for each in (CPU, CUDA, {"type": "rocm"})),
+    ],
+)
+def test_gloo_beside_devices_that_it_cannot_reach_is_a_warning(accelerator: dict[str, Any], hint: str) -> None:
+    """The default group of torch 2.15 has gloo for tensors of cpu and cuda (Backend.backend_capability)."""
+    found = [each for each in validate(default(job(accelerator, {"backend": "gloo"}))) if each.path[-1] == "backend"]
+    told = f"backend gloo does not move tensors of type {accelerator['type']}: a collective on one fails"
+    ways = f"use backend {hint}, or collectives on tensors of the CPU alone"
+
+    assert [(each.kind, each.message, each.hint) for each in found] == ([(Kind.WARNING, told, ways)] if hint else [])

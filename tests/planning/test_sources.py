@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,7 +21,7 @@ FOLDER = Path(sources.__file__).parent
 OLD = {"cuda", "xpu", "hpu", "rocm", "npu", "neuron", "tpu", "mlu"}
 # Fields that k8sel decides itself. All others with a value are facts about a part of somebody else.
 OURS = {
-    "backends": {"instead", "source"},
+    "backends": {"instead", "hostTensors", "source"},
     "launchers": {"title", "perDevice", "usesMpi", "startsOne", "program", "programWithoutDevices", "source"},
     "programs": {"words", "always_agent", "alwaysAgent", "source"},
     "mpi": {"source"},
@@ -93,6 +95,18 @@ def test_every_fact_of_a_table_has_a_source(table: str) -> None:
         values = {field: value for field, value in sources.values(row).items() if value}
         assert set(values) - OURS[table] - set(row.source) == set(), name
         assert set(row.source) <= set(sources.values(row)), name
+
+
+def test_render_parses_no_source() -> None:
+    code = (
+        "import sys\n"
+        "from k8sel.cli.main import application; application(sys.argv[1:])(sys.argv[1:], standalone_mode=False)\n"
+        "sys.exit('k8sel.facts.sources' in sys.modules)"
+    )
+    job = FOLDER.parents[1] / "examples" / "ordered-torchrun.yaml"
+    done = subprocess.run([sys.executable, "-c", code, "render", job], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout[:11]) == (0, "apiVersion:"), done.stderr
 
 
 def test_the_facts_are_those_of_all_tables() -> None:
