@@ -110,7 +110,7 @@ def _trap(trap: Trap) -> str:
 
 def _facts(table: str, rows: list[Fact]) -> str:
     """Returns the facts of one table."""
-    title, name = FACTS[table]
+    title, name = FACTS.get(table, (table.capitalize(), "row"))
     head = f"## {title}\n\n| {name} | fact | value | source | read |\n{'|---' * 5}|\n"
     return head + "".join(f"| {_fact(fact, source)} |\n" for fact in rows for source in fact.sources)
 

@@ -11,27 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from k8sel.facts.accelerators import ROWS
-from k8sel.facts.backends import BACKENDS
 from k8sel.facts.kinds import JOB_KINDS
-from k8sel.facts.launchers import LAUNCHERS, MPIS, PROGRAMS
+from k8sel.facts.launchers import PROGRAMS
 
-CONFLICTS = Path(__file__).parent / "conflicts.json"
-TABLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "accelerators": ROWS,
-        "backends": BACKENDS,
-        "launchers": LAUNCHERS,
-        "programs": PROGRAMS,
-        "mpi": MPIS,
-        "kinds": JOB_KINDS,
-    }
-)
 _VERSION = r"@(?:(?=\S*[^0-9a-f\s])\S+|[0-9a-f]{8,12})"  # a tag, or the beginning of a commit
 _REPOSITORY = rf"[\w-]+/[\w.-]+(?:#[0-9]+|{_VERSION})"
 _PAGE = r"[\w-]+(?:\.[\w-]+)+/\S*"
@@ -70,18 +56,26 @@ def values(row: msgspec.Struct) -> dict[str, Any]:
     return made
 
 
-def of_row(name: str, row: Any) -> Iterator[Fact]:  # noqa: ANN401  # a row of any table
+def tables() -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns the rows of each table whose fields have sources. A list of rows is not such a table."""
+    read = {path.stem: msgspec.json.decode(path.read_bytes()) for path in sorted(Path(__file__).parent.glob("*.json"))}
+    found = {
+        name: rows for name, rows in read.items() if isinstance(rows, dict) and "source" in next(iter(rows.values()))
+    }
+    in_code: Mapping[str, Mapping[str, msgspec.Struct]] = {"programs": PROGRAMS, "kinds": JOB_KINDS}
+    return {**found, **{name: {key: values(row) for key, row in rows.items()} for name, rows in in_code.items()}}
+
+
+def of_row(name: str, fields: Mapping[str, Any]) -> Iterator[Fact]:
     """Yields the facts of one row that have a source."""
-    fields = values(row)
-    for field, text in row.source.items():
+    for field, text in fields["source"].items():
         yield Fact(name, field, fields[field], parse(text))
 
 
 def facts() -> dict[str, list[Fact]]:
     """Returns the facts of each table that have a source."""
-    found = {
-        table: [fact for name, row in rows.items() for fact in of_row(name, row)] for table, rows in TABLES.items()
-    }
-    rows = [row for row in msgspec.json.decode(CONFLICTS.read_bytes()) if "source" in row]
-    found["conflicts"] = [Fact(row["path"], row["kind"], row["why"], parse(row["source"])) for row in rows]
+    found = {table: [fact for row in rows.items() for fact in of_row(*row)] for table, rows in tables().items()}
+    rows = msgspec.json.decode(Path(__file__).with_name("conflicts.json").read_bytes())
+    sourced = [row for row in rows if "source" in row]
+    found["conflicts"] = [Fact(row["path"], row["kind"], row["why"], parse(row["source"])) for row in sourced]
     return found

@@ -15,7 +15,7 @@ from entrypoint.machines import Box, Gpu, uuid
 from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
 
 from k8sel.facts.accelerators import ROWS, owned_env
-from k8sel.facts.sources import of_row
+from k8sel.facts.sources import of_row, values
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in owned_env()}
 
@@ -178,7 +178,7 @@ def test_the_facts_of_the_types_that_are_here(box: Box) -> None:
     assert cuda.splitlines()[0] == "cuda"
     assert cuda.splitlines()[1].split() == ["FACT", "READ", "SOURCE"]
     assert [line.split()[0] for line in xpu.splitlines()[2:]] == [
-        fact.field for fact in of_row("xpu", ROWS["xpu"]) for _ in fact.sources
+        fact.field for fact in of_row("xpu", values(ROWS["xpu"])) for _ in fact.sources
     ]
 
 

@@ -78,7 +78,7 @@ def _facts(row: Row) -> None:
 
 def _sourced(row: Row) -> list[dict[str, Any]]:
     """Returns the facts of a row, each with its sources."""
-    from k8sel.facts.sources import of_row
+    from k8sel.facts.sources import of_row, values
 
     return [
         {
@@ -86,7 +86,7 @@ def _sourced(row: Row) -> list[dict[str, Any]]:
             "value": fact.value,
             "sources": [{"source": each.text, "day": each.day and each.day.isoformat()} for each in fact.sources],
         }
-        for fact in of_row(row.name, row)
+        for fact in of_row(row.name, values(row))
     ]
 
 
