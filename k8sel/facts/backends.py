@@ -24,7 +24,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bindings: str | None  # the distribution that adds it to torch; None if torch has it
     modules: tuple[str, ...]  # the names of its package: it has one of them
     pairs: dict[str, str]  # its version -> torch's version; other versions fit torch's with the same two numbers
-    instead: str | None  # the backend that any torch has
+    instead: str | None  # the backend that any torch has; None where it does not move these devices' tensors
     source: dict[str, str]  # field -> the sources of its fact
 
     def connects(self, accelerator: str) -> bool:

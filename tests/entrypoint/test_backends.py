@@ -17,6 +17,7 @@ from entrypoint.machines import Box, End, script
 from entrypoint.packages import environment, library, torch, version
 from k8sel.entrypoint import tables
 from k8sel.entrypoint.checks import backends, elf, libraries
+from k8sel.facts.backends import BACKENDS
 
 ASKED = ("--ddp_backend", "ccl")
 GLOO = "use gloo, which any torch has"
@@ -113,7 +114,7 @@ PAIRS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], s
         ("cuda",),
         (),
         "needs a torch that was built with XPU; "
-        "the command's Python has torch 2.9.0, which was built without: use gloo",
+        "the command's Python has torch 2.9.0, which was built without: use an image that has it",
     ),
     "xccl that transformers does not know yet": (
         "xccl",
@@ -285,6 +286,9 @@ def test_every_row_says_what_is_read_of_it() -> None:
         assert set(row["since"]) | set(row["until"]) <= {"torch", "transformers", "accelerate"}
         assert set(row["built"]) <= {"cuda", "hip", "xpu"}
         assert bool(row["bindings"]) == bool(row["modules"])
+    moved = {name: row.accelerators for name, row in BACKENDS.items()}
+    for name, row in tables.backends().items():
+        assert row["instead"] is None or set(moved[name]) & set(moved[row["instead"]]), name
     assert tables.backends()["gloo"]["instead"] is None
 
 

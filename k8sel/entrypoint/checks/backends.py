@@ -47,8 +47,9 @@ def _pair(backend: str, row: dict[str, Any], program: Libraries) -> list[str]:
     if not found:
         return []
     needs, has = (" and ".join(dict.fromkeys(pair[side] for pair in found)) for side in (0, 1))
-    way = f"use {'--ddp_backend ' if by_option else ''}{row['instead']}, which any torch has"
-    return [f"backend {backend} needs {needs}; the command's Python has {has}: {way}"]
+    other = f"{'--ddp_backend ' if by_option else ''}{row['instead']}, which any torch has"
+    way = other if row["instead"] else "an image that has it"
+    return [f"backend {backend} needs {needs}; the command's Python has {has}: use {way}"]
 
 
 def unknown(backend: str, program: Libraries) -> list[str]:
