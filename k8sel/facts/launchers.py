@@ -62,10 +62,10 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             no_python="--no-python",
             always_agent=True,
             source={
-                "alone": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, main (2026-11-22)",
-                "options": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
-                "restarts": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
-                "noPython": "pytorch/pytorch@v2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+                "alone": "pypi.org/project/torch@2.15.0 torch/distributed/run.py, main (2026-11-22)",
+                "options": "pypi.org/project/torch@2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+                "restarts": "pypi.org/project/torch@2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
+                "noPython": "pypi.org/project/torch@2.15.0 torch/distributed/run.py, get_args_parser (2026-11-22)",
             },
         ),
         # accelerate reads a number that is missing from PET_ variables, from files of the image, or counts devices.
@@ -82,12 +82,12 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             no_python="--no_python",
             always_agent=False,
             source={
-                "several": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py, "
+                "several": "pypi.org/project/accelerate@1.15.0 accelerate/commands/launch.py, "
                 "_validate_launch_command (2026-11-22)",
-                "options": "huggingface/accelerate@v1.15.0 src/accelerate/utils/launch.py, prepare_multi_gpu_env: "
+                "options": "pypi.org/project/accelerate@1.15.0 accelerate/utils/launch.py, prepare_multi_gpu_env: "
                 "num_processes counts all nodes (2026-11-22)",
-                "restarts": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py (2026-11-22)",
-                "noPython": "huggingface/accelerate@v1.15.0 src/accelerate/commands/launch.py (2026-11-22)",
+                "restarts": "pypi.org/project/accelerate@1.15.0 accelerate/commands/launch.py (2026-11-22)",
+                "noPython": "pypi.org/project/accelerate@1.15.0 accelerate/commands/launch.py (2026-11-22)",
             },
         ),
     }
