@@ -38,7 +38,7 @@ from k8sel.entrypoint.protocol import VARIABLE
 from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS
-from k8sel.facts.sources import Fact, Source, facts
+from k8sel.facts.sources import Fact, facts
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
@@ -112,14 +112,16 @@ def _facts(table: str, rows: list[Fact]) -> str:
     """Returns the facts of one table."""
     title, name = FACTS.get(table, (table.capitalize(), "row"))
     head = f"## {title}\n\n| {name} | fact | value | source | read |\n{'|---' * 5}|\n"
-    return head + "".join(f"| {_fact(fact, source)} |\n" for fact in rows for source in fact.sources)
+    return head + "".join(f"| {line} |\n" for fact in rows for line in _fact(fact))
 
 
-def _fact(fact: Fact, source: Source) -> str:
+def _fact(fact: Fact) -> Iterator[str]:
+    """Yields a line for each source; only the first names the fact."""
     written = fact.value if isinstance(fact.value, str) else json.dumps(fact.value)
     value = textwrap.shorten(written, LONGEST_VALUE, placeholder=" ...")
-    read = str(source.day or "not known")
-    return " | ".join([*(f"`{_escape(text)}`" for text in (fact.row, fact.field, value)), _escape(source.text), read])
+    for number, source in enumerate(fact.sources):
+        named = ["", "", ""] if number else [f"`{_escape(text)}`" for text in (fact.row, fact.field, value)]
+        yield " | ".join([*named, _escape(source.text), str(source.day or "not known")])
 
 
 def _ignored() -> list[str]:
