@@ -180,6 +180,12 @@ def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
     if row.maskValue == "uuid" and any(parts) and not all(parts):
         # torch/cuda/__init__.py, _parse_visible_devices: the first entry decides the kind of all entries
         return "cannot be used by one process, since PyTorch reads whole GPUs or parts (MIG) from a mask: use one kind"
+    families = sorted({found.devices[position].family for position in positions} - {""})
+    if len(families) > 1:
+        return (
+            f"cannot be used by one process, since they are of several product families ({', '.join(families)}), "
+            f"{found.families}: set isolation: process, with one family for each"
+        )
     return ""
 
 

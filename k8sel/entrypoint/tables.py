@@ -1,4 +1,4 @@
-"""The tables of k8sel that the entrypoint needs: accelerators, launchers, MPI's flavours, backends.
+"""The tables of k8sel that the entrypoint needs: accelerators, product families, launchers, MPI's flavours, backends.
 
 The loader of the package k8sel reads them, from a folder and from a zip. importlib.resources would start more slowly.
 """
@@ -56,6 +56,11 @@ def mpi() -> dict[str, dict[str, Any]]:
 def backends() -> dict[str, dict[str, Any]]:
     """Returns torch.distributed's backends, and the libraries that each needs."""
     return _table("backends.json")
+
+
+def families() -> dict[str, str]:
+    """Maps the last word of PCI ids to the product family of the device, where its driver groups devices by family."""
+    return {pci: name for name, row in _table("families.json").items() for pci in row["devices"].split()}
 
 
 def _table(name: str) -> dict[str, dict[str, Any]]:
