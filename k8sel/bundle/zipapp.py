@@ -25,7 +25,7 @@ __version__ = "{version}"
 _READ = {  # table -> the columns that the entrypoint reads
     "accelerators.json": tables.FIELDS,
     "families.json": ("devices",),
-    "launchers.json": ("usesMpi", "startsOne"),
+    "launchers.json": ("usesMpi", "startsOne", "restarts"),
     "mpi.json": ("rank", "says", "setvars"),
     "backends.json": ("since", "until", "built", "linked", "bindings", "modules", "pairs", "instead", "oneccl"),
 }

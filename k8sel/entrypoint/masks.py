@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from k8sel.entrypoint import tables
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
@@ -19,24 +20,63 @@ class Process:
     local_rank: int
     own: tuple[int, ...]  # positions of the devices that it uses
     variables: dict[str, str]  # masks
+    parts: tuple[str, ...] = ()  # the part of each of these devices that it uses, where a device has units
 
 
 def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
     """Returns the devices and the mask of each process of the node, without devices that are missing."""
     number, isolation = expectation.processes_per_node, expectation.isolation
     everything = everyones(row, found, hidden, expectation)
+    placed, each = by_unit(row, expectation), sharing(row, expectation.devices, number)
     result = []
     for rank in range(number):
-        seen = _there(own(expectation.devices, number, rank, isolation), found)
+        seen = _there(own(expectation.devices, number, rank, isolation, each), found)
         alone = isolation == "process"  # then a rank sees only its own devices
         written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
-        result.append(Process(rank, seen, written))
+        unit = str(rank) if placed and number > 1 else ""
+        result.append(Process(rank, seen, written, _parts(row, seen, found, unit)))
     return result
 
 
+def by_unit(row: Row, expectation: Expectation) -> bool:
+    """Tells whether the framework's plugin gives each process of torch's agent one unit, by its local rank."""
+    if row.unit is None:
+        return False
+    launcher: dict[str, bool] = tables.launchers().get(expectation.launcher, {})
+    return launcher.get("restarts", False)  # only torch's agent does
+
+
+def sharing(row: Row, devices: Sequence[int], processes: int) -> int:
+    """Returns how many consecutive processes share a device: several only where a process gets one of its units."""
+    return max(1, processes // len(devices)) if row.unit and devices else 1
+
+
+def _parts(row: Row, positions: tuple[int, ...], found: Found, unit: str) -> tuple[str, ...]:
+    """Names the units that a process uses of each device: the one that the plugin gives it, or all."""
+    if row.unit is None:
+        return ()
+    texts = [unit or (found.devices[position].number if found.how else "") for position in positions]
+    numbers = [_range([text]) if text else "" for text in texts]
+    return tuple(f"{row.unit}{'s' if '-' in number else ''} {number}" if number else "" for number in numbers)
+
+
 def everyones(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> dict[str, str]:
-    """Returns the variables of a process that sees all of the job's devices on this node."""
-    return _hidden_or_masked(_there(expectation.devices, found), row, found, hidden, expectation.order)
+    """Returns the variables of a process that sees all of the job's devices on this node.
+
+    There is no mask where the framework's plugin makes each process's own: plugins read a given one differently
+    (docs/decisions/0024).
+    """
+    positions = _there(expectation.devices, found)
+    everything = positions == tuple(range(len(found.devices)))
+    if positions and by_unit(row, expectation) and (everything or expectation.processes_per_node > 1):
+        return {}
+    return _hidden_or_masked(positions, row, found, hidden, expectation.order)
+
+
+def part_env(row: Row, found: Found, expectation: Expectation) -> dict[str, str]:
+    """Returns variables of a job's only process that uses one of several devices, where the vendor needs them."""
+    alone = expectation.nodes * expectation.processes_per_node == 1
+    return dict(row.partEnv) if alone and len(expectation.devices) == 1 < len(found.devices) else {}
 
 
 def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
@@ -84,11 +124,14 @@ def shares(devices: tuple[int, ...], processes: int, isolation: str) -> list[tup
     return [share(devices, processes, rank, isolation) for rank in ranks]
 
 
-def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    """Returns the positions that a local rank computes on: its ``devices[r]``; for a node's one process all of them."""
+def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str, sharing: int = 1) -> tuple[int, ...]:
+    """Returns the positions that a local rank computes on: its ``devices[r]``; for a node's one process all of them.
+
+    ``sharing``: the number of consecutive processes that share a device.
+    """
     if isolation == "process" or processes == 1:
         return share(devices, processes, local_rank, isolation)
-    return devices[local_rank : local_rank + 1]
+    return devices[local_rank // sharing :][:1]
 
 
 def unequal(devices: Sequence[int], processes: int, isolation: str) -> bool:
@@ -148,6 +191,11 @@ def _range(values: list[str]) -> str:
     if numbers != list(range(first, last + 1)):
         return ""
     return f"{first}-{last}" if last > first else str(first)
+
+
+def size(text: str) -> int:
+    """Counts the numbers in a range such as ``2-3``; 0 if it is not known."""
+    return len(_numbers(text)) if text else 0
 
 
 def _numbers(text: str) -> range:

@@ -29,6 +29,11 @@ class Row:
     maskValue: str | None  # the kind of value in the mask: uuid | index | module | range
     maskOrdered: bool  # the process sees the devices in the mask's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
+    exclusive: bool  # one process alone can use a device: it opens or reserves all that its mask shows
+    unit: str | None  # the part of a device that a process gets from the framework's plugin, by its local rank
+    unitWhole: dict[str, str]  # variables with which the plugin leaves one process all units
+    partEnv: dict[str, str]  # variables that a process with a part of the node's devices needs, with the values for one
+    ignoredEnv: list[str]  # variables of ownedEnv that have no effect beside the mask
     library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
     libraryNeeds: str | None  # the package or setting that provides it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
@@ -44,7 +49,7 @@ def accelerators() -> dict[str, Row]:
 
 
 def launchers() -> dict[str, dict[str, bool]]:
-    """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node."""
+    """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node; ``restarts``, by torch's agent."""
     return _table("launchers.json")
 
 
