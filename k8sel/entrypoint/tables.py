@@ -34,6 +34,7 @@ class Row:
     unitWhole: dict[str, str]  # variables with which the plugin leaves one process all units
     partEnv: dict[str, str]  # variables that a process with a part of the node's devices needs, with the values for one
     ignoredEnv: list[str]  # variables of ownedEnv that have no effect beside the mask
+    harmlessEnv: dict[str, list[str]]  # variable of ownedEnv -> its terms that select every device
     library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
     libraryNeeds: str | None  # the package or setting that provides it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so

@@ -152,14 +152,46 @@ def test_memory_of_a_card_that_says_its_own(text: str, memory: int, box: Box) ->
     assert [device.memory for device in discovery.find("xpu", under(str(box.root))).devices] == [memory]
 
 
-def test_a_selector_beside_the_mask_contradicts(box: Box) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "level_zero:0",
+            "level_zero:1,0",
+            "level_zero:gpu,1",
+            "level_zero:*.*",
+            "!level_zero:gpu",
+            "*:*;!level_zero:1",
+        ),
+        *("opencl:gpu", "level_zero:cpu", "cuda:*", "level_zero", "level_zero:gpu:", ""),
+    ],
+)
+def test_a_selector_beside_the_mask_contradicts(value: str, box: Box) -> None:
     drm(box, Card(128, "1a"), Card(129, "3b"))
-    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": "level_zero:0"})
+    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": value})
     assert end.status == 78
     assert (
-        "ONEAPI_DEVICE_SELECTOR=level_zero:0 is set, and selects devices beside ZE_AFFINITY_MASK: "
+        f"ONEAPI_DEVICE_SELECTOR={value} is set, and selects devices beside ZE_AFFINITY_MASK: "
         "remove it from the image or the job's env" in end.message
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "level_zero:gpu",
+        "level_zero:*",
+        "*:gpu",
+        "*:*",
+        "LEVEL_ZERO:GPU",
+        "opencl:gpu;level_zero:gpu",
+    ],
+)
+def test_a_selector_of_a_backend_is_no_selection(value: str, box: Box) -> None:
+    drm(box, Card(128, "1a"), Card(129, "3b"))
+    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": value})
+    assert (end.env["ZE_AFFINITY_MASK"], end.env["ONEAPI_DEVICE_SELECTOR"]) == ("1", value)
+    assert "ONEAPI" not in end.err
 
 
 def devices(*numbers: int, **more: Any) -> Callable[[Box], None]:  # noqa: ANN401

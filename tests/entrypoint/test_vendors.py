@@ -357,13 +357,21 @@ def test_one_mask_only_on_rocm(box: Box) -> None:
     drm(box, *amd((128, "c1"), (129, "c2")))
     good = box.start(expect=of("rocm", 1, 0))
     assert (good.env["HIP_VISIBLE_DEVICES"], "ROCR_VISIBLE_DEVICES" in good.env) == ("1,0", False)
-    for name in ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
+    for name in ("ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
         end = box.start(expect=of("rocm", 1, 0), env={name: "0,1"})
         assert end.status == 78
         assert (
             f"{name}=0,1 is set, and selects devices beside HIP_VISIBLE_DEVICES: remove it from the image"
             in end.message
         )
+
+
+def test_hip_ignores_cudas_mask_beside_its_own(box: Box) -> None:
+    kfd(box, (128, "1"), (129, "2"))
+    drm(box, *amd((128, "c1"), (129, "c2")))
+    end = box.start(expect=of("rocm", 1, 0), env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert end.env["HIP_VISIBLE_DEVICES"] == "1,0"
+    assert "CUDA_VISIBLE_DEVICES=0 has no effect beside HIP_VISIBLE_DEVICES" in end.err
 
 
 def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:

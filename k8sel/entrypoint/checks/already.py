@@ -53,7 +53,5 @@ def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
 
 def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     """Returns the vendor's other variables that choose devices, which count within our mask or around it."""
-    orders = [name for variables in row.orderEnv.values() for name in variables]
-    known = [row.exposureEnv, row.maskEnv, *row.ignoredEnv, *orders]
-    names = [name for name in row.ownedEnv if found.how and name in environ and name not in known]
+    names = masks.beside(row, environ) if found.how else []
     return [f"{name}={environ[name]} is set, and selects devices beside {row.maskEnv}: {_HINT}" for name in names]
