@@ -317,7 +317,7 @@ def _cell(name: str, cell: dict[str, Any], checked: str, always: list[str]) -> s
     if "stopped" in cell:
         return f"stopped: {_escape(cell['stopped'])}"
     if name.endswith(" none"):
-        return f"{checked}: *hidden*{', all but its own, which no value hides' if any(cell['shown']) else ''}"
+        return f"{checked}: *hidden*{', all but its own, which no value surely hides' if any(cell['shown']) else ''}"
     own = [" ".join(word for word in line.split() if word not in always) for line in cell["written"]]
     texts = [f"`{line}`" if line else "no variable" for line in own]
     alike = f"{texts[0]} in each of {len(texts)} processes" if len({*texts}) == 1 < len(texts) else ""
