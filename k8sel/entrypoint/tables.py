@@ -29,7 +29,7 @@ class Row:
     maskValue: str | None  # the kind of value in the mask: uuid | index | module | range
     maskOrdered: bool  # the process sees the devices in the mask's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
-    exclusive: bool  # one process alone can use a device: it opens or reserves all that its mask shows
+    exclusive: bool | None  # one process alone can use a device: it opens or reserves all that its mask shows
     unit: str | None  # the part of a device that a process gets from the framework's plugin, by its local rank
     unitWhole: dict[str, str]  # variables with which the plugin leaves one process all units
     partEnv: dict[str, str]  # variables that a process with a part of the node's devices needs, with the values for one

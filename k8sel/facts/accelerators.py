@@ -39,7 +39,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
     mask_hide: dict[str, str]
-    exclusive: bool  # one process alone can use a device: it opens or reserves all that its mask shows
+    exclusive: bool | None  # one process alone can use a device: it opens or reserves all that its mask shows
     unit: str | None  # the part of a device that a process of torch's agent gets from the framework's plugin
     unit_counts: tuple[int, ...]  # how many of them a device may have
     unit_whole: dict[str, str]  # variables with which the plugin leaves one process all units

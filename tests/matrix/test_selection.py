@@ -121,7 +121,7 @@ def _refusals(row: str, door: str, isolation: str, selection: str) -> list[str]:
         vendor.not_by_rank: isolation == cells.SEVERAL and named,
         vendor.not_in_docker: door == "docker" and named,
         unordered: selection == "order" and not alone and not vendor.driver.ordered,
-        vendor.gap: selection in ("subset", "order") and not alone and door in ("kubernetes", "run"),
+        vendor.gap: selection in ("subset", "order") and isolation == "node" and door in ("kubernetes", "run"),
         vendor.not_others.format("0, 2" if selection == "subset" else "2, 0"): isolation == cells.SEVERAL
         and selection in ("subset", "order")
         and door in ("kubernetes", "run"),

@@ -13,7 +13,7 @@ from k8sel.entrypoint.machine import Machine, names, numbers, read
 
 _VENDOR = "0x1ae0"  # jax-ml/jax jax/_src/hardware_utils.py
 _DOUBLED = "0x0076"  # TPU7x, as above; docs.cloud.google.com/tpu/docs/tpu7x: two devices in each chip
-_TWO = "each TPU7x chip has two cores, which a framework shows as two devices; positions count chips"
+_TWO = "each TPU7x chip has two cores, which a framework shows as two devices; k8sel counts device nodes"
 
 
 def find(machine: Machine) -> Found:
