@@ -240,6 +240,14 @@ def test_no_group_is_named_that_would_not_help(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_no_group_is_named_of_a_node_in_a_closed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deny(monkeypatch, node=errno.EACCES)
+    missing = str(tmp_path / "closed/node")  # as os.stat sees it
+    tried = opened.tried([missing])
+    assert (tried.refused, tried.notes) == ((missing,), (f"{missing} cannot be opened: Permission denied",))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_nodes_that_take_too_long_to_open_are_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened, "SECONDS", 0.2)
     monkeypatch.setattr(os, "open", lambda path, flags: time.sleep(9))

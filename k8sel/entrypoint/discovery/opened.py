@@ -55,7 +55,10 @@ def _reasons(paths: list[str]) -> dict[str, tuple[int, str]]:
 
 def _group(path: str) -> str:
     """Returns how to join the group that may open the node; empty if it may not, or is not known here."""
-    node = os.stat(path)
+    try:
+        node = os.stat(path)
+    except OSError:
+        return ""
     if node.st_mode & _BY_GROUP != _BY_GROUP or node.st_gid == _UNMAPPED:
         return ""
     return f", but its group may: podSecurityContext: {{supplementalGroups: [{node.st_gid}]}}"
