@@ -304,7 +304,7 @@ def _doors(doors: list[str]) -> str:
 
 def _word(cells: dict[str, Any], where: str, selection: str) -> str:
     """Returns yes, no, or the only isolation that accepts the selection there."""
-    taken = [each for each in ("node", "process") if "refused" not in cells[f"{where} {each} {selection}"]]
+    taken = [each for each in ("node", "process") if "shown" in cells[f"{where} {each} {selection}"]]
     return {0: "no", 1: "".join(taken), 2: "yes"}[len(taken)]
 
 
@@ -343,10 +343,14 @@ def _door(door: str, isolation: str) -> str:
 def _cell(name: str, cell: dict[str, Any], checked: str, always: list[str]) -> str:
     if "refused" in cell:
         return f"refused: {_escape(cell['refused'])}"
+    if "stopped" in cell:
+        return f"stopped: {_escape(cell['stopped'])}"
     if name.endswith(" none"):
-        return f"{checked}: *hidden*{', all but its own, which no value hides' if any(cell['shown']) else ''}"
+        return f"{checked}: *hidden*{', all but its own, which no value surely hides' if any(cell['shown']) else ''}"
     own = [" ".join(word for word in line.split() if word not in always) for line in cell["written"]]
-    return f"{checked}: {', '.join(f'`{line}`' for line in own)}"
+    texts = [f"`{line}`" if line else "no variable" for line in own]
+    alike = f"{texts[0]} in each of {len(texts)} processes" if len({*texts}) == 1 < len(texts) else ""
+    return f"{checked}: {alike or ', '.join(texts)}"
 
 
 def _runs(runs: Collection[dict[str, Any]]) -> str:

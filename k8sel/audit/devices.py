@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from k8sel.adopt.manifest.reader import Container, Manifest, Variable, dig, mapping, positions, resources, row_of
 from k8sel.audit.trap import Found, trap
-from k8sel.entrypoint.masks import needed, unordered
+from k8sel.entrypoint.masks import beside, needed, unordered
 from k8sel.facts.accelerators import ROWS, Row
 
 _PLUGIN = "NVIDIA/k8s-device-plugin README.md, internal/plugin/server.go"
@@ -144,8 +144,12 @@ def _several_masks(manifest: Manifest) -> Iterator[Found]:
 
 
 def _selecting(container: Container, row: Row) -> list[str]:
-    orders = {name for variables in row.order_env.values() for name in variables}
-    return [name for name in container.variables if name in set(row.owned_env) - orders - {row.exposure_env}]
+    """Returns the variables that select devices, in their order: the mask, and those with an effect beside it."""
+    given = {name: variable.value for name, variable in container.variables.items()}
+    others = beside(row.at_start, given)
+    if row.mask_env not in given:
+        others += [name for name in row.ignored_env if name in given]
+    return [name for name in given if name == row.mask_env or name in others]
 
 
 @trap(

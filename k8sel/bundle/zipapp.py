@@ -24,7 +24,8 @@ __version__ = "{version}"
 '''
 _READ = {  # table -> the columns that the entrypoint reads
     "accelerators.json": tables.FIELDS,
-    "launchers.json": ("usesMpi", "startsOne"),
+    "families.json": ("devices",),
+    "launchers.json": ("usesMpi", "startsOne", "restarts"),
     "mpi.json": ("rank", "says", "setvars"),
     "backends.json": ("since", "until", "built", "linked", "bindings", "modules", "pairs", "instead", "oneccl"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from k8sel.entrypoint import tables
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.tables import BY_NUMBER, Row
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device, Found
     from k8sel.entrypoint.protocol import Expectation
 
+_CHOOSING = "0123456789.!"  # intel/llvm sycl/doc/EnvironmentVariables.md, ONEAPI_DEVICE_SELECTOR
+
 
 @record(frozen=True)
 class Process:
@@ -19,24 +22,63 @@ class Process:
     local_rank: int
     own: tuple[int, ...]  # positions of the devices that it uses
     variables: dict[str, str]  # masks
+    parts: tuple[str, ...] = ()  # the part of each of these devices that it uses, where a device has units
 
 
 def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> list[Process]:
     """Returns the devices and the mask of each process of the node, without devices that are missing."""
     number, isolation = expectation.processes_per_node, expectation.isolation
     everything = everyones(row, found, hidden, expectation)
+    placed, each = by_unit(row, expectation), sharing(row, expectation.devices, number)
     result = []
     for rank in range(number):
-        seen = _there(own(expectation.devices, number, rank, isolation), found)
+        seen = _there(own(expectation.devices, number, rank, isolation, each), found)
         alone = isolation == "process"  # then a rank sees only its own devices
         written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
-        result.append(Process(rank, seen, written))
+        unit = str(rank) if placed and number > 1 else ""
+        result.append(Process(rank, seen, written, _parts(row, seen, found, unit)))
     return result
 
 
+def by_unit(row: Row, expectation: Expectation) -> bool:
+    """Tells whether the framework's plugin gives each process of torch's agent one unit, by its local rank."""
+    if row.unit is None:
+        return False
+    launcher: dict[str, bool] = tables.launchers().get(expectation.launcher, {})
+    return launcher.get("restarts", False)  # only torch's agent does
+
+
+def sharing(row: Row, devices: Sequence[int], processes: int) -> int:
+    """Returns how many consecutive processes share a device: several only where a process gets one of its units."""
+    return max(1, processes // len(devices)) if row.unit and devices else 1
+
+
+def _parts(row: Row, positions: tuple[int, ...], found: Found, unit: str) -> tuple[str, ...]:
+    """Names the units that a process uses of each device: the one that the plugin gives it, or all."""
+    if row.unit is None:
+        return ()
+    texts = [unit or (found.devices[position].number if found.how else "") for position in positions]
+    numbers = [_range([text]) if text else "" for text in texts]
+    return tuple(f"{row.unit}{'s' if '-' in number else ''} {number}" if number else "" for number in numbers)
+
+
 def everyones(row: Row, found: Found, hidden: dict[str, str], expectation: Expectation) -> dict[str, str]:
-    """Returns the variables of a process that sees all of the job's devices on this node."""
-    return _hidden_or_masked(_there(expectation.devices, found), row, found, hidden, expectation.order)
+    """Returns the variables of a process that sees all of the job's devices on this node.
+
+    There is no mask where the framework's plugin makes each process's own: plugins read a given one differently
+    (docs/decisions/0024).
+    """
+    positions = _there(expectation.devices, found)
+    everything = positions == tuple(range(len(found.devices)))
+    if positions and by_unit(row, expectation) and (everything or expectation.processes_per_node > 1):
+        return {}
+    return _hidden_or_masked(positions, row, found, hidden, expectation.order)
+
+
+def part_env(row: Row, found: Found, expectation: Expectation) -> dict[str, str]:
+    """Returns variables of a job's only process that uses one of several devices, where the vendor needs them."""
+    alone = expectation.nodes * expectation.processes_per_node == 1
+    return dict(row.partEnv) if alone and len(expectation.devices) == 1 < len(found.devices) else {}
 
 
 def _there(positions: tuple[int, ...], found: Found) -> tuple[int, ...]:
@@ -84,11 +126,14 @@ def shares(devices: tuple[int, ...], processes: int, isolation: str) -> list[tup
     return [share(devices, processes, rank, isolation) for rank in ranks]
 
 
-def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str) -> tuple[int, ...]:
-    """Returns the positions that a local rank computes on: its ``devices[r]``; for a node's one process all of them."""
+def own(devices: tuple[int, ...], processes: int, local_rank: int, isolation: str, sharing: int = 1) -> tuple[int, ...]:
+    """Returns the positions that a local rank computes on: its ``devices[r]``; for a node's one process all of them.
+
+    ``sharing``: the number of consecutive processes that share a device.
+    """
     if isolation == "process" or processes == 1:
         return share(devices, processes, local_rank, isolation)
-    return devices[local_rank : local_rank + 1]
+    return devices[local_rank // sharing :][:1]
 
 
 def unequal(devices: Sequence[int], processes: int, isolation: str) -> bool:
@@ -150,6 +195,11 @@ def _range(values: list[str]) -> str:
     return f"{first}-{last}" if last > first else str(first)
 
 
+def size(text: str) -> int:
+    """Counts the numbers in a range such as ``2-3``; 0 if it is not known."""
+    return len(_numbers(text)) if text else 0
+
+
 def _numbers(text: str) -> range:
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
@@ -180,6 +230,12 @@ def _apart(row: Row, positions: tuple[int, ...], found: Found) -> str:
     if row.maskValue == "uuid" and any(parts) and not all(parts):
         # torch/cuda/__init__.py, _parse_visible_devices: the first entry decides the kind of all entries
         return "cannot be used by one process, since PyTorch reads whole GPUs or parts (MIG) from a mask: use one kind"
+    families = sorted({found.devices[position].family for position in positions} - {""})
+    if len(families) > 1:
+        return (
+            f"cannot be used by one process, since they are of several product families ({', '.join(families)}), "
+            f"{found.families}: set isolation: process, with one family for each"
+        )
     return ""
 
 
@@ -198,3 +254,17 @@ def _nameless(row: Row, order: str, positions: tuple[int, ...], found: Found) ->
 def hidden(hides: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Joins each vendor's variables that hide its devices."""
     return {name: value for each in hides for name, value in each.items()}
+
+
+def beside(row: Row, given: Mapping[str, str]) -> list[str]:
+    """Returns the given variables that select devices beside the mask, other than exposure and order."""
+    orders = [name for variables in row.orderEnv.values() for name in variables]
+    known = {row.exposureEnv, row.maskEnv, *row.ignoredEnv, *orders}
+    names = [name for name in row.ownedEnv if name in given and name not in known]
+    return [name for name in names if not _harmless(row.harmlessEnv.get(name, ()), given[name])]
+
+
+def _harmless(terms: Sequence[str], value: str) -> bool:
+    """Tells whether a value has one of these terms, and neither a number nor an exception."""
+    given = value.lower().split(";")
+    return any(term in terms for term in given) and not any(sign in _CHOOSING for sign in value)

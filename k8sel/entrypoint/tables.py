@@ -1,4 +1,4 @@
-"""The tables of k8sel that the entrypoint needs: accelerators, launchers, MPI's flavours, backends.
+"""The tables of k8sel that the entrypoint needs: accelerators, product families, launchers, MPI's flavours, backends.
 
 The loader of the package k8sel reads them, from a folder and from a zip. importlib.resources would start more slowly.
 """
@@ -29,6 +29,12 @@ class Row:
     maskValue: str | None  # the kind of value in the mask: uuid | index | module | range
     maskOrdered: bool  # the process sees the devices in the mask's order
     maskHide: dict[str, str]  # variables that hide every device of this vendor
+    exclusive: bool | None  # one process alone can use a device: it opens or reserves all that its mask shows
+    unit: str | None  # the part of a device that a process gets from the framework's plugin, by its local rank
+    unitWhole: dict[str, str]  # variables with which the plugin leaves one process all units
+    partEnv: dict[str, str]  # variables that a process with a part of the node's devices needs, with the values for one
+    ignoredEnv: list[str]  # variables of ownedEnv that have no effect beside the mask
+    harmlessEnv: dict[str, list[str]]  # variable of ownedEnv -> its terms that select every device
     library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
     libraryNeeds: str | None  # the package or setting that provides it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
@@ -44,7 +50,7 @@ def accelerators() -> dict[str, Row]:
 
 
 def launchers() -> dict[str, dict[str, bool]]:
-    """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node."""
+    """Returns the launchers: ``usesMpi``; ``startsOne``, one process on each node; ``restarts``, by torch's agent."""
     return _table("launchers.json")
 
 
@@ -56,6 +62,11 @@ def mpi() -> dict[str, dict[str, Any]]:
 def backends() -> dict[str, dict[str, Any]]:
     """Returns torch.distributed's backends, and the libraries that each needs."""
     return _table("backends.json")
+
+
+def families() -> dict[str, str]:
+    """Maps the last word of PCI ids to the product family of the device, where its driver groups devices by family."""
+    return {pci: name for name, row in _table("families.json").items() for pci in row["devices"].split()}
 
 
 def _table(name: str) -> dict[str, dict[str, Any]]:

@@ -39,6 +39,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
     mask_hide: dict[str, str]
+    exclusive: bool | None  # one process alone can use a device: it opens or reserves all that its mask shows
+    unit: str | None  # the part of a device that a process of torch's agent gets from the framework's plugin
+    unit_counts: tuple[int, ...]  # how many of them a device may have
+    unit_whole: dict[str, str]  # variables with which the plugin leaves one process all units
+    part_env: dict[str, str]  # variables that a process with some of the node's devices needs, with the values for one
+    ignored_env: tuple[str, ...]  # variables of owned_env that have no effect beside the mask
+    harmless_env: dict[str, tuple[str, ...]]  # variable of owned_env -> its terms that select every device
     library: str | None  # the vendor's library, which comes with the driver or its runtime, and never with torch
     library_needs: str | None  # the package that has it
     order_env: dict[str, dict[str, str]]  # order -> the variables that number devices in this order

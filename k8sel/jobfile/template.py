@@ -50,7 +50,14 @@ def starter(launcher: str, accelerator: str) -> str:
     if problems:
         raise SpecError(problems)
     row = ROWS[accelerator]
-    return _HEAD + _launch(launcher) + "".join(_accelerator(row)) + _TAIL
+    by_unit = bool(row.unit) and LAUNCHERS[launcher].restarts
+    return (
+        _HEAD
+        + _launch(launcher)
+        + "".join(_units(row) if by_unit else [])
+        + "".join(_accelerator(row, by_unit))
+        + _TAIL
+    )
 
 
 def _choices(launcher: str, accelerator: str) -> list[tuple[FieldPath, str, tuple[str, ...]]]:
@@ -65,15 +72,24 @@ def _launch(launcher: str) -> str:
     return text
 
 
-def _accelerator(row: Row) -> list[str]:
+def _units(row: Row) -> list[str]:
+    """Returns the number of processes of one device, where each process gets one unit of it."""
+    few, *more = map(str, row.unit_counts)
+    return [
+        f"  processesPerNode: {few} # one for each {row.unit} of the devices; a device has {few}, {' or '.join(more)}\n"
+    ]
+
+
+def _accelerator(row: Row, by_unit: bool) -> list[str]:
     """Returns the lines about devices, from the type's row of the table."""
     where = "" if row.in_container else "; for `k8sel run` alone, since no container can have it"
     lines = [f"  accelerator:\n    type: {row.name} # {row.title}{where}\n"]
     if row.is_device:
-        lines += [
-            "    count: 1 # devices that the job requests on each node\n",
-            f"    # devices: {_devices(row)} # those that the processes use; count has to be 3 or more then\n",
-        ]
+        lines += ["    count: 1 # devices that the job requests on each node\n"]
+    if row.is_device and not by_unit:
+        lines += [f"    # devices: {_devices(row)} # those that the processes use; count has to be 3 or more then\n"]
+    if row.exclusive and not by_unit:
+        lines += ["    # isolation: process # for several processes: only one of them can open a device\n"]
     if row.resource_name:
         lines += [f"    # resource: {row.resource_name} # or another name that the cluster has for them\n"]
     if row.product_label:

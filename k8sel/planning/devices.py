@@ -30,12 +30,13 @@ def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
 def ranks(devices: Devices, processes: int, isolation: str, first: int) -> tuple[Rank, ...]:
     """Returns the processes of the node whose first rank is ``first``."""
     positions = devices.positions
+    each = masks.sharing(accelerators.by_name(devices.type).at_start, positions, processes)
     return tuple(
         Rank(
             rank=first + local,
             local_rank=local,
             devices=masks.share(positions, processes, local, isolation),
-            device=next(iter(masks.own(positions, processes, local, isolation)), None),
+            device=next(iter(masks.own(positions, processes, local, isolation, each)), None),
         )
         for local in range(processes)
     )

@@ -70,6 +70,8 @@ def test_a_trap_is_named_where_it_stands(trap: str) -> None:
         ("mask-beyond-count", '"2,3"', '"0,2"', True),
         ("mask-beyond-count", '"2,3"', '"0,1"', False),
         ("threads-beyond-cpus", 'torchrun, --nproc-per-node, "2"', "python", False),
+        ("masks-count-twice", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", False),
+        ("masks-count-twice", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", True),
     ],
 )
 def test_a_number_that_fits_is_no_trap(trap: str, old: str, new: str, found: bool) -> None:
@@ -78,6 +80,16 @@ def test_a_number_that_fits_is_no_trap(trap: str, old: str, new: str, found: boo
     findings, _ = audit(text.replace(old, new).encode(), "trap.yaml")
 
     assert (trap in [finding.trap.id for finding in findings]) == found
+
+
+@pytest.mark.parametrize(("value", "found"), [("level_zero:gpu", False), ("*:*", False), ("level_zero:1", True)])
+def test_a_selector_that_selects_no_device_is_no_second_mask(value: str, found: bool) -> None:
+    text = (CASES / "masks-count-twice" / "trap.yaml").read_text().replace("amd.com/gpu", "gpu.intel.com/xe")
+    text = text.replace("HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+    text = text.replace('ROCR_VISIBLE_DEVICES\n      value: "0"', f'ONEAPI_DEVICE_SELECTOR\n      value: "{value}"')
+    findings, _ = audit(text.encode(), "trap.yaml")
+
+    assert [finding.trap.id for finding in findings] == (["masks-count-twice"] if found else [])
 
 
 def test_every_trap_has_a_row_of_its_own() -> None:

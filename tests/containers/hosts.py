@@ -36,7 +36,7 @@ def lay_out(root: Path) -> None:
             box.write(f"dev/{name}{number}", "")
             box.write(f"sys/class/neuron_device/neuron{number}/core_count", "2\n")
     for node in sorted((root / "dev").rglob("*")):
-        if node.is_file():
+        if node.is_file() and not node.is_symlink():
             _make_device(node)
 
 

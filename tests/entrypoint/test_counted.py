@@ -152,14 +152,46 @@ def test_memory_of_a_card_that_says_its_own(text: str, memory: int, box: Box) ->
     assert [device.memory for device in discovery.find("xpu", under(str(box.root))).devices] == [memory]
 
 
-def test_a_selector_beside_the_mask_contradicts(box: Box) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "level_zero:0",
+            "level_zero:1,0",
+            "level_zero:gpu,1",
+            "level_zero:*.*",
+            "!level_zero:gpu",
+            "*:*;!level_zero:1",
+        ),
+        *("opencl:gpu", "level_zero:cpu", "cuda:*", "level_zero", "level_zero:gpu:", ""),
+    ],
+)
+def test_a_selector_beside_the_mask_contradicts(value: str, box: Box) -> None:
     drm(box, Card(128, "1a"), Card(129, "3b"))
-    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": "level_zero:0"})
+    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": value})
     assert end.status == 78
     assert (
-        "ONEAPI_DEVICE_SELECTOR=level_zero:0 is set, and selects devices beside ZE_AFFINITY_MASK: "
+        f"ONEAPI_DEVICE_SELECTOR={value} is set, and selects devices beside ZE_AFFINITY_MASK: "
         "remove it from the image or the job's env" in end.message
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "level_zero:gpu",
+        "level_zero:*",
+        "*:gpu",
+        "*:*",
+        "LEVEL_ZERO:GPU",
+        "opencl:gpu;level_zero:gpu",
+    ],
+)
+def test_a_selector_of_a_backend_is_no_selection(value: str, box: Box) -> None:
+    drm(box, Card(128, "1a"), Card(129, "3b"))
+    end = box.start(expect=of("xpu", 1, count=2), env={"ONEAPI_DEVICE_SELECTOR": value})
+    assert (end.env["ZE_AFFINITY_MASK"], end.env["ONEAPI_DEVICE_SELECTOR"]) == ("1", value)
+    assert "ONEAPI" not in end.err
 
 
 def devices(*numbers: int, **more: Any) -> Callable[[Box], None]:  # noqa: ANN401
@@ -169,14 +201,20 @@ def devices(*numbers: int, **more: Any) -> Callable[[Box], None]:  # noqa: ANN40
 ONE, TWO = {"NEURON_LOGICAL_NC_CONFIG": "1"}, {"NEURON_RT_VIRTUAL_CORE_SIZE": "2"}
 # name: the machine, its variables, the expectation, the mask ("": none is written; None: refused), what is said
 CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], str | None, str]] = {
-    "one of one": (devices(0), {}, of("neuron", 0, count=1), "0-1", "neuron device 0 of 1 (/dev/neuron<N>)"),
+    "one of one": (
+        devices(0),
+        {},
+        of("neuron", 0, count=1),
+        "0-1",
+        "neuron device 0 of 1, NeuronCores 0-1 (/dev/neuron<N>)",
+    ),
     "one of four": (devices(0, 1, 2, 3, cores=4), {}, of("neuron", 2, count=4), "8-11", "neuron device 2 of 4"),
     "side by side": (
         devices(*range(16)),
         {},
         of("neuron", 4, 5, 6, 7, count=16),
         "8-15",
-        "device 4 of 16 + device 5 of 16",
+        "device 4 of 16, NeuronCores 8-9 + device 5 of 16, NeuronCores 10-11",
     ),
     "sixteen": (devices(*range(16)), {}, of("neuron", *range(16), count=16), "0-31", "device 15 of 16"),
     "a hole": (
@@ -200,8 +238,20 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         "4-7",
         "cores are counted in pairs, the default if NEURON_LOGICAL_NC_CONFIG is not set",
     ),
-    "cores in pairs, as said": (devices(0, 1, cores=8), TWO, of("neuron", 1, count=2), "4-7", "device 1 of 2 (/dev"),
-    "every core alone": (devices(0, 1, cores=8), ONE, of("neuron", 1, count=2), "8-15", "device 1 of 2 (/dev"),
+    "cores in pairs, as said": (
+        devices(0, 1, cores=8),
+        TWO,
+        of("neuron", 1, count=2),
+        "4-7",
+        "1 of 2, NeuronCores 4-7 (/dev",
+    ),
+    "every core alone": (
+        devices(0, 1, cores=8),
+        ONE,
+        of("neuron", 1, count=2),
+        "8-15",
+        "1 of 2, NeuronCores 8-15 (/dev",
+    ),
     "groups that do not exist": (
         devices(0, cores=8),
         {"NEURON_LOGICAL_NC_CONFIG": "3"},
@@ -209,7 +259,7 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         "",
         "the number of cores of neuron0 is not known, and the mask counts cores",
     ),
-    "one core": (devices(0, 1, cores=1), {}, of("neuron", 1, count=2), "1", "device 1 of 2"),
+    "one core": (devices(0, 1, cores=1), {}, of("neuron", 1, count=2), "1", "device 1 of 2, NeuronCore 1 ("),
     "core_count is root's": (devices(0, 1, root=False), {}, of("neuron", 1, count=2), "2-3", "device 1 of 2"),
     "numbers of the host": (devices(2, 3), {}, of("neuron", 1, count=2), "2-3", "device 1 of 2"),
     "not side by side": (
@@ -248,13 +298,6 @@ CORES: dict[str, tuple[Callable[[Box], None], dict[str, str], dict[str, Any], st
         of("neuron", 0, 1, count=2),
         None,
         "NEURON_RT_VISIBLE_CORES=0-1 is set, 0-3 expected",
-    ),
-    "a number of cores beside the mask": (
-        devices(0, 1),
-        {"NEURON_RT_NUM_CORES": "2"},
-        of("neuron", 0, count=2),
-        None,
-        "NEURON_RT_NUM_CORES=2 is set, and selects devices beside NEURON_RT_VISIBLE_CORES",
     ),
 }
 

@@ -20,9 +20,11 @@ from hypothesis import strategies as some
 
 from cluster.client import await_
 from entrypoint.machines import Box, Gpu, devices, left_over, uuid
+from entrypoint.trees import amd, drm, kfd
 from k8sel.bundle import files, zipapp
-from k8sel.entrypoint import protocol, report
+from k8sel.entrypoint import discovery, protocol, report
 from k8sel.entrypoint.discovery import normal_pci, opened, pci_order
+from k8sel.entrypoint.machine import under
 from k8sel.entrypoint.protocol import Expectation
 from k8sel.entrypoint.report import Stop
 from k8sel.entrypoint.start import byhand
@@ -163,6 +165,86 @@ def test_nodes_that_the_cgroup_denies(monkeypatch: pytest.MonkeyPatch) -> None:
         "a, b cannot be opened: Operation not permitted",
         "c cannot be opened: No such device or address",
     )
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, **errors: int) -> None:
+    """Makes the nodes of these names fail to open, with that error."""
+    really = os.open
+
+    def opened_or_not(path: str, flags: int, *more: Any) -> int:  # noqa: ANN401
+        name = Path(path).name
+        if name in errors:
+            raise OSError(errors[name], "")
+        return really(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", opened_or_not)
+
+
+def amd_machine(box: Box) -> None:
+    kfd(box, (0, "0"), (128, "1"), (129, "2"))
+    drm(box, *amd((128, "1a"), (129, "3b")))
+
+
+WITHOUT_ROCM = "ROCm finds no GPU if it cannot open one of its nodes"
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.parametrize("name", ["renderD128", "kfd"])
+def test_a_node_without_permission_leaves_rocm_no_gpu(name: str, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ROCm/rocm-systems projects/rocr-runtime/libhsakmt/src/topology.c: any error but ENOENT and EPERM ends it."""
+    amd_machine(box)
+    node = next(box.root.glob(f"dev/**/{name}"))
+    node.chmod(0o660)
+    deny(monkeypatch, **{name: errno.EACCES})
+    found = discovery.find("rocm", under(str(box.root)))
+    assert (found.devices, found.how) == ((), "KFD")
+    assert found.notes == (
+        f"{node} cannot be opened: Permission denied, but its group may: "
+        f"podSecurityContext: {{supplementalGroups: [{node.stat().st_gid}]}}",
+        WITHOUT_ROCM,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_node_that_the_cgroup_denies_is_another_containers_gpu(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    amd_machine(box)
+    deny(monkeypatch, renderD128=errno.EPERM)
+    found = discovery.find("rocm", under(str(box.root)))
+    assert [(device.pci, device.number) for device in found.devices] == [("0000:3b:00.0", "0")]
+    assert WITHOUT_ROCM not in found.notes
+
+
+def test_a_render_node_with_nothing_behind_it_leaves_rocm_no_gpu(box: Box) -> None:
+    amd_machine(box)
+    (box.root / "dev/dri/renderD128").unlink()
+    os.mknod(box.root / "dev/dri/renderD128", stat.S_IFSOCK | 0o600)
+    end = box.start(expect={"accelerator": "rocm", "devices": [0], "count": 1})
+    assert end.status == 78
+    assert "1 rocm device expected, 0 found by KFD\n" in end.message
+    assert f"No such device or address; {WITHOUT_ROCM}" in end.message
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.parametrize(("mode", "mapped"), [(0o600, True), (0o640, True), (0o660, False)])
+def test_no_group_is_named_that_would_not_help(
+    mode: int, mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One number stands for every group that this user namespace does not map."""
+    node = tmp_path / "node"
+    node.touch()
+    node.chmod(mode)
+    if not mapped:
+        monkeypatch.setattr(opened, "_UNMAPPED", node.stat().st_gid)
+    deny(monkeypatch, node=errno.EACCES)
+    assert opened.tried([str(node)]).notes == (f"{node} cannot be opened: Permission denied",)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_no_group_is_named_of_a_node_in_a_closed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deny(monkeypatch, node=errno.EACCES)
+    missing = str(tmp_path / "closed/node")  # as os.stat sees it
+    tried = opened.tried([missing])
+    assert (tried.refused, tried.notes) == ((missing,), (f"{missing} cannot be opened: Permission denied",))
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

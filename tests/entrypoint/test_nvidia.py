@@ -13,6 +13,7 @@ from entrypoint.machines import Box, Gpu, devices, uuid
 
 A, B, C = "0000:1a:00.0", "0000:3b:00.0", "0000:86:00.0"
 OLD = {"FAKE_NVML_DRIVER": "550.54.15"}  # CUDA shows a process one part only
+ORIN = {"FAKE_NVML_NAMES": "Orin (nvgpu)"}  # minor 0
 FOUR = {"FAKE_NVML_MIG": ";3g.40gb,,2g.20gb,2g.20gb"}  # of minor 1
 
 
@@ -107,6 +108,19 @@ BY_NVML: dict[str, tuple[tuple[int, ...], Mapping[str, str], dict[str, Any], str
         "which allocated more; replicas of a shared device count once",
     ),
     "one replica": ((2,), {}, devices(0, count=1, product=["NVIDIA-H100-80GB-HBM3-SHARED"]), uuid(2), ""),
+    "Jetson Orin": ((0,), ORIN, devices(0, count=1), "0", "cuda device 0 of 1 (NVML)"),
+    "Jetson Orin's UUID": ((0,), ORIN, devices(0, count=1), "0", "CUDA_VISIBLE_DEVICES has no names for Orin (nvgpu)"),
+    "Jetson Orin, two expected": ((0,), ORIN, devices(0, 1), None, "2 or more cuda devices expected, 1 found by NVML"),
+    "Jetson Orin beside a card": ((0, 1), ORIN, devices(0, 1, count=2), "0,1", "device 1 of 2, GPU-"),
+    "the card beside Jetson Orin": ((0, 1), ORIN, devices(1, count=2), uuid(1), "device 1 of 2, GPU-"),
+    "no PCI address at all": (
+        (0,),
+        {"FAKE_NVML_FAULT": "nvmlDeviceGetPciInfo_v3=3"},
+        devices(0, count=1),
+        uuid(0),
+        "cuda device 0 of 1, GPU-",
+    ),
+    "no UUID": ((0,), {"FAKE_NVML_FAULT": "nvmlDeviceGetUUID=3"}, devices(0, count=1), "0", "0000:80:00.0"),
 }
 
 
@@ -176,6 +190,23 @@ def without_gpus_in_proc(box: Box) -> None:
     shutil.rmtree(box.root / "proc/driver/nvidia/gpus")
 
 
+def jetson(box: Box) -> None:
+    """A Jetson's container without NVML: the nodes that the toolkit's list names."""
+    for name in ("nvmap", "nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu/igpu0/ctrl"):
+        box.write(f"dev/{name}", "")
+
+
+def jetson_with_display(box: Box) -> None:
+    jetson(box)
+    box.nodes(0, 2)
+
+
+def tegra_by_family(box: Box) -> None:
+    box.write("sys/devices/soc0/family", "Tegra\n")
+    box.nodes(0, 2)
+
+
+TEGRA = "device nodes: Tegra's do not show the number of GPUs"
 ONLY_NVML = "only NVML can tell the parts of a GPU (MIG) apart"
 # name: the machine, the expectation, the mask (None: refused), how it is known, a part of what is said
 WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None, str, str]] = {
@@ -227,6 +258,9 @@ WITHOUT_NVML: dict[str, tuple[Callable[[Box], None], dict[str, Any], str | None,
         "",
         "device nodes: /dev/dxg does not show the number of GPUs",
     ),
+    "Jetson, without NVML": (jetson, devices(0, count=1), "0", "", TEGRA),
+    "Jetson, and its display node": (jetson_with_display, devices(0, count=1), "0", "", TEGRA),
+    "Tegra by its family": (tegra_by_family, devices(0, count=1), "0", "", TEGRA),
 }
 
 
@@ -289,3 +323,12 @@ def test_under_wsl_the_library_is_asked_and_the_one_node_explained(box: Box, fak
     refused = box.start(expect=devices(0, count=1), env=env)
     assert refused.status == 78
     assert "/dev/dxg is every GPU of the machine: under WSL a container cannot have only some of them" in refused.err
+
+
+def test_the_display_node_of_a_jetson_is_no_second_gpu(box: Box, fake_nvml: Path) -> None:
+    box.library(fake_nvml)
+    jetson_with_display(box)
+    box.write("shown/nvidia0", "")
+    end = box.start(expect=devices(0, count=1), env={**ORIN, "FAKE_NVML_DEV": str(box.root / "shown")})
+    assert (end.mask, end.receipt["how"]) == ("0", "NVML")
+    assert "device nodes" not in end.err

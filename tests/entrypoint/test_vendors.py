@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from entrypoint.machines import Box, Gpu
-from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd
+from entrypoint.trees import Card, amd, bank, drm, gaudi, kfd, link
 from k8sel.entrypoint import discovery
 from k8sel.entrypoint.machine import under
 
@@ -35,8 +35,18 @@ def both(*parts: Callable[[Box], object]) -> Callable[[Box], None]:
     return lay_out
 
 
-def cards(*found: Card) -> Callable[[Box], None]:
-    return lambda box: drm(box, *found)
+def cards(*found: Card, by_path: bool = True) -> Callable[[Box], None]:
+    return lambda box: drm(box, *found, by_path=by_path)
+
+
+def linked(*names: str) -> Callable[[Box], None]:
+    """Entries in /dev/dri/by-path that lead nowhere here."""
+
+    def lay_out(box: Box) -> None:
+        for name in names:
+            link(box, name, "../renderD199")
+
+    return lay_out
 
 
 IGPU = Card(128, "0000:00:02.0", device="0x46a6")
@@ -80,7 +90,53 @@ LAYOUTS: dict[str, Layout] = {
         cards(IGPU, Card(129, "3b", device="0x56c0")),
         of("xpu", 1, count=2),
         "1",
-        "GPUs of several kinds (PCI ids 0x46a6, 0x56c0): PyTorch ignores integrated ones",
+        "GPUs of several product families (0x46a6 adlp, 0x56c0 dg2): a process can use one family only",
+    ),
+    "xpu: integrated and discrete in one process": (
+        cards(IGPU, Card(129, "3b", device="0x56c0")),
+        of("xpu", 0, 1, count=2),
+        None,
+        "devices [0, 1] cannot be used by one process, since they are of several product families (adlp, dg2), "
+        "each with a Level Zero driver of its own, and PyTorch uses one driver: "
+        "set isolation: process, with one family for each",
+    ),
+    "xpu: two ids of one family": (
+        cards(Card(128, "1a", device="0xe20b"), Card(129, "3b", device="0xe20c")),
+        of("xpu", 0, 1, count=2),
+        "0,1",
+        "xpu device 0 of 2, 0000:1a:00.0 + device 1 of 2, 0000:3b:00.0 (/dev/dri)",
+    ),
+    "xpu: an id of no known family": (
+        cards(Card(128, "1a", device="0xe20b"), Card(129, "3b", device="0xfff0")),
+        of("xpu", 0, 1, count=2),
+        "0,1",
+        "the product family of PCI id 0xfff0 is not known: a process can use one family only",
+    ),
+    "xpu: the driver sees what by-path names": (
+        both(cards(Card(128, "1a")), cards(Card(129, "3b"), by_path=False)),
+        of("xpu", 0, 1, count=2),
+        None,
+        "2 xpu devices expected, 1 found (0000:1a:00.0) by /dev/dri\n"
+        "  renderD129 is not used: the driver looks only in /dev/dri/by-path",
+    ),
+    "xpu: by-path without an entry for a render node": (
+        both(cards(Card(128, "1a"), by_path=False), linked("pci-0000:1a:00.0-card")),
+        of("xpu", 0, count=1),
+        None,
+        "1 xpu device expected, 0 found by /dev/dri\n"
+        "  renderD128 is not used: the driver looks only in /dev/dri/by-path",
+    ),
+    "xpu: by-path of cards that others have": (
+        both(cards(Card(128, "1a"), Card(129, "3b", node=False)), linked("pci-0000:3b:00.0-render")),
+        of("xpu", 0, count=1),
+        "0",
+        "xpu device 0 of 1, 0000:1a:00.0 (/dev/dri)",
+    ),
+    "xpu: no by-path, render nodes from 128 to 191": (
+        cards(Card(127, "0a"), Card(128, "3b"), Card(191, "1a"), Card(192, "2a"), by_path=False),
+        of("xpu", 0, 1, count=2),
+        "0,1",
+        "xpu device 0 of 2, 0000:1a:00.0 + device 1 of 2, 0000:3b:00.0 (/dev/dri)",
     ),
     "xpu: beside another vendor's": (
         cards(Card(128, "1a", "0x1002"), Card(129, "3b"), Card(130, "86", "0x10de")),
@@ -97,7 +153,7 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "xpu: none": (lambda box: None, of("xpu", 0, count=1), None, "1 xpu device expected, 0 found by /dev/dri"),
     "xpu: no PCI addresses": (
-        cards(Card(128, ""), Card(129, ""), Card(130, "86")),
+        cards(Card(128, ""), Card(129, ""), Card(130, "86"), by_path=False),
         of("xpu", 0, 2, count=3),
         "0,2",
         "/sys lacks a PCI address: devices are counted in the driver's own order",
@@ -123,9 +179,15 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "xpu: a PCI domain of five digits": (
         cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0")),
-        of("xpu", 0),
+        of("xpu", 0, count=1),
         "0",
         "0000:f1:00.0",
+    ),
+    "xpu: a PCI domain of five digits, without by-path": (  # the driver reads the last four
+        cards(Card(128, "10000:01:00.0"), Card(129, "0000:f1:00.0"), by_path=False),
+        of("xpu", 0, count=2),
+        "0",
+        "xpu device 0 of 2, 10000:01:00.0",
     ),
     "rocm: one": (
         both(lambda box: kfd(box, (0, "0"), (128, "51140")), cards(*amd((128, "c1")))),
@@ -295,13 +357,21 @@ def test_one_mask_only_on_rocm(box: Box) -> None:
     drm(box, *amd((128, "c1"), (129, "c2")))
     good = box.start(expect=of("rocm", 1, 0))
     assert (good.env["HIP_VISIBLE_DEVICES"], "ROCR_VISIBLE_DEVICES" in good.env) == ("1,0", False)
-    for name in ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
+    for name in ("ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
         end = box.start(expect=of("rocm", 1, 0), env={name: "0,1"})
         assert end.status == 78
         assert (
             f"{name}=0,1 is set, and selects devices beside HIP_VISIBLE_DEVICES: remove it from the image"
             in end.message
         )
+
+
+def test_hip_ignores_cudas_mask_beside_its_own(box: Box) -> None:
+    kfd(box, (128, "1"), (129, "2"))
+    drm(box, *amd((128, "c1"), (129, "c2")))
+    end = box.start(expect=of("rocm", 1, 0), env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert end.env["HIP_VISIBLE_DEVICES"] == "1,0"
+    assert "CUDA_VISIBLE_DEVICES=0 has no effect beside HIP_VISIBLE_DEVICES" in end.err
 
 
 def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:
@@ -390,7 +460,7 @@ def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None
     end = box.start(expect={"accelerator": "cpu", "devices": []})
     (line,) = [line for line in end.err.splitlines() if " note: " in line]
     (hidden,) = [note for note in line.split("; ") if "hidden from the program" in note]
-    (shown,) = [note for note in line.split("; ") if "not hidden, because no variable can" in note]
+    (shown,) = [note for note in line.split("; ") if "not hidden, because no variable surely does" in note]
     for note, names in (
         (hidden, ("nvidia2", "dri/renderD129")),
         (shown, ("dri/renderD128", "accel/accel0", "davinci0", "cambricon_dev1")),

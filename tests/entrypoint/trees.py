@@ -19,8 +19,8 @@ class Card:
     driver: str = "i915"
 
 
-def drm(box: Box, *cards: Card) -> None:
-    box.write("dev/dri/by-path/pci-0000:00:00.0-render", "")
+def drm(box: Box, *cards: Card, by_path: bool = True) -> None:
+    """Render nodes; in ``by-path``, udev links to each by its PCI address. A container may lack that folder."""
     for card in cards:
         if card.node:
             box.write(f"dev/dri/renderD{card.minor}", "")
@@ -29,7 +29,17 @@ def drm(box: Box, *cards: Card) -> None:
         box.write(f"{folder}/vendor", f"{card.vendor}\n")
         box.write(f"{folder}/device", f"{card.device}\n")
         address = card.bus if ":" in card.bus else f"0000:{card.bus}:00.0"
+        if by_path and card.node and card.bus:
+            link(box, f"pci-{address}-render", f"../renderD{card.minor}")
         box.write(f"{folder}/uevent", f"DRIVER={card.driver}\n" + (f"PCI_SLOT_NAME={address}\n" if card.bus else ""))
+
+
+def link(box: Box, name: str, target: str) -> None:
+    """An entry in /dev/dri/by-path."""
+    entry = box.root / "dev/dri/by-path" / name
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    entry.unlink(missing_ok=True)
+    entry.symlink_to(target)
 
 
 def tiles(box: Box, card: Card, *sizes: int) -> None:

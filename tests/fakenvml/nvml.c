@@ -15,7 +15,9 @@
  *   FAKE_NVML_HANG     nvmlInit never returns
  *   FAKE_NVML_CRASH    nvmlInit aborts the process
  *   FAKE_NVML_FAULT    what functions do instead, as "nvmlDeviceGetUUID=15,nvmlShutdown=hang": return a code, hang, crash
- *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default
+ *   FAKE_NVML_NAMES    product names by minor number, separated by commas; an empty one keeps the default. A device
+ *                      named "Orin (nvgpu)" answers as the GPU of a Jetson Orin: no PCI address, no memory, and a UUID
+ *                      without prefix.
  *   FAKE_NVML_DRIVER   the driver's version (default 570.00.00)
  *   FAKE_NVML_MIG      the parts of each device by minor number: ";3g.40gb,,1g.10gb" gives minor 1 three places, of
  *                      which the middle one is empty. A part has its own UUID and its share of the memory.
@@ -203,10 +205,19 @@ int nvmlDeviceGetMinorNumber(device *card, unsigned int *minor) {
     return OK;
 }
 
+/* NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-csv.go, isIntegratedGPU and isOrinGPUID. */
+static int is_orin(const device *card) {
+    const char orin[] = "Orin (nvgpu)";
+    size_t size;
+    const char *name = field(setting("FAKE_NVML_NAMES"), card->minor, ',', &size);
+    return size == sizeof orin - 1 && strncmp(name, orin, size) == 0;
+}
+
 int nvmlDeviceGetUUID(device *card, char *uuid, unsigned int length) {
+    const char *prefix = is_orin(card) ? "" : card->part ? "MIG-" : "GPU-";
     char text[64];
     ENTER();
-    snprintf(text, sizeof text, "%s-00000000-0000-0000-%04d-%012d", card->part ? "MIG" : "GPU", card->part, card->minor);
+    snprintf(text, sizeof text, "%s00000000-0000-0000-%04d-%012d", prefix, card->part, card->minor);
     return copy(uuid, length, text, strlen(text));
 }
 
@@ -223,6 +234,7 @@ int nvmlDeviceGetName(device *card, char *name, unsigned int length) {
 
 int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
     ENTER();
+    if (is_orin(card)) return NOT_SUPPORTED;
     memset(pci, 0, sizeof *pci);
     pci->bus = (COUNT - card->minor) * 0x10;
     pci->pciDeviceId = 0x233010de;
@@ -234,6 +246,7 @@ int nvmlDeviceGetPciInfo_v3(device *card, pci_info *pci) {
 int nvmlDeviceGetMemoryInfo(device *card, memory_info *memory) {
     unsigned long long bytes = card->part ? 10737418240ULL : 85899345920ULL;
     ENTER();
+    if (is_orin(card)) return NOT_SUPPORTED;
     *memory = (memory_info){.total = bytes, .free = bytes, .used = 0};
     return OK;
 }

@@ -70,6 +70,18 @@ def cuda(**fields: object) -> dict[str, Any]:
             "CUDA_VISIBLE_DEVICES= ZE_AFFINITY_MASK=0,1 torchrun --nproc_per_node=2 t.py",
             job(launcher="torchrun", accelerator={"type": "xpu", "count": 2, "devices": [0, 1]}),
         ),
+        (
+            "ONEAPI_DEVICE_SELECTOR=level_zero:gpu ZE_AFFINITY_MASK=0,1 torchrun --nproc_per_node=2 t.py",
+            job(launcher="torchrun", accelerator={"type": "xpu", "count": 2, "devices": [0, 1]}),
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=1,0 torchrun --nproc_per_node=2 t.py",
+            job(launcher="torchrun", accelerator={"type": "rocm", "count": 2, "devices": [1, 0]}),
+        ),
+        (
+            "ONEAPI_DEVICE_SELECTOR=level_zero:* python t.py",
+            job(launcher="python", accelerator={"type": "xpu", "count": 1}),
+        ),
         ("CUDA_VISIBLE_DEVICES=0,1 python t.py", job(launcher="python", accelerator=cuda(count=2, devices=[0, 1]))),
         ("python -u t.py", job(launcher="python", command=["python", "-u", "t.py"], accelerator=cuda(count=1))),
         (
@@ -257,6 +269,14 @@ def test_a_line_becomes_a_job(line: str, expected: dict[str, Any]) -> None:
         ("NVIDIA_VISIBLE_DEVICES=0 python t.py", "NVIDIA_VISIBLE_DEVICES has no effect here"),
         ("ZE_AFFINITY_MASK= python t.py", "ZE_AFFINITY_MASK is empty, which hides nothing from type xpu"),
         ("HIP_VISIBLE_DEVICES= python t.py", "HIP_VISIBLE_DEVICES is empty, which hides nothing from type rocm"),
+        (
+            "ONEAPI_DEVICE_SELECTOR=level_zero:gpu ZE_AFFINITY_MASK=0,1 python t.py",
+            "note: ONEAPI_DEVICE_SELECTOR is not carried over: it selects no device here",
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=1,0 python t.py",
+            "note: CUDA_VISIBLE_DEVICES is not carried over: it selects no device here",
+        ),
         ("CUDA_DEVICE_ORDER=2 python t.py", "CUDA_DEVICE_ORDER=2 is not carried over"),
         ("CUDA_VISIBLE_DEVICES=1,-1 python t.py", 'CUDA_VISIBLE_DEVICES ends at "-1": 1 of its 2 devices are used'),
         ("CUDA_VISIBLE_DEVICES=1,0 deepspeed t.py", "does not order devices: deepspeed sorts the numbers"),

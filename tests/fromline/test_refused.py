@@ -46,6 +46,10 @@ def refused(text: str) -> str:
         ("CUDA_VISIBLE_DEVICES=a python t.py", '"a" in CUDA_VISIBLE_DEVICES is not the number of a device'),
         ("CUDA_VISIBLE_DEVICES=0 ZE_AFFINITY_MASK=1 python t.py", "names devices of types cuda and xpu"),
         (
+            "ONEAPI_DEVICE_SELECTOR=level_zero:1 ZE_AFFINITY_MASK=0,1 python t.py",
+            "selects among the devices of ONEAPI_DEVICE_SELECTOR",
+        ),
+        (
             "ROCR_VISIBLE_DEVICES=0,1 HIP_VISIBLE_DEVICES=1 python t.py",
             "selects among the devices of ROCR_VISIBLE_DEVICES",
         ),

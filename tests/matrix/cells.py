@@ -17,30 +17,42 @@ SELECTIONS: Mapping[str, Mapping[str, Any]] = {
     "none": {"devices": []},
 }
 ISOLATIONS = ("node", "process")
+SEVERAL = "torchrun"  # isolation node with several processes, for vendors of which a process gets not just any device
 RECEIPT = "k8sel-receipt: "
+STOPPED = 78  # the entrypoint's status for a mismatch
 
 Cell = dict[str, Any]
 
 
 def of(row: str, door: str, image: Path) -> dict[str, Cell]:
     """The cells of one row at one door, by their names in docs/selection.json."""
-    return {
+    found = {
         f"{row} {door} {isolation} {name}": cell(row, door, {**selection, "isolation": isolation}, image)
         for isolation in ISOLATIONS
         for name, selection in SELECTIONS.items()
     }
+    each = vendors.VENDORS[row].ranks
+    for name, selection in SELECTIONS.items() if each else ():
+        found[f"{row} {door} {SEVERAL} {name}"] = cell(row, door, selection, image, 2 * each)
+    return found
 
 
-def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path) -> Cell:
-    """The reason of a refusal, or the devices of each process; ``shown``: the machine's devices by PCI address."""
-    seen = doors.go(door, row, accelerator, image)
+def cell(row: str, door: str, accelerator: Mapping[str, Any], image: Path, processes: int = 0) -> Cell:
+    """The reason of a refusal, or the devices of each process; ``shown``: the machine's devices by PCI address.
+
+    ``processes``: of torchrun, where they share a mask.
+    """
+    seen = doors.go(door, row, accelerator, image, processes)
     if seen.refused:
         return {"refused": seen.refused}
+    if seen.status == STOPPED:
+        return {"stopped": "; ".join(line.split(": ", 2)[2] for line in seen.said.splitlines())}
     assert seen.status == 0, seen.said
+    placed = bool(processes and accelerator.get("devices", True))
     return {
         "how": _how(seen.said),
         "written": [_line(variables) for variables in seen.written],
-        "shown": [vendors.shown(row, seen.held, variables) for variables in seen.processes],
+        "shown": [vendors.shown(row, seen.held, variables, placed) for variables in seen.processes],
     }
 
 

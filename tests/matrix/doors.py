@@ -73,10 +73,10 @@ class Seen:
     written: tuple[Mapping[str, str], ...] = ()  # what of it chooses devices and is k8sel's
 
 
-def go(door: str, row: str, accelerator: Mapping[str, Any], image: Path) -> Seen:
-    """One job through one door, in a furnished ``image``; with isolation `process`, two processes."""
+def go(door: str, row: str, accelerator: Mapping[str, Any], image: Path, processes: int = 0) -> Seen:
+    """One job through one door, in a furnished ``image``: ``processes`` of torchrun; two with isolation `process`."""
     try:
-        plan = api.plan(_job(row, accelerator, door), "kubernetes" if door == "host" else door)
+        plan = api.plan(_job(row, accelerator, door, processes), "kubernetes" if door == "host" else door)
     except SpecError as error:
         return Seen(refused="; ".join(problem.message for problem in error.problems))
     with TemporaryDirectory() as scratch:
@@ -87,10 +87,10 @@ def go(door: str, row: str, accelerator: Mapping[str, Any], image: Path) -> Seen
         return _started(start, box)
 
 
-def _job(row: str, accelerator: Mapping[str, Any], door: str) -> api.Job:
+def _job(row: str, accelerator: Mapping[str, Any], door: str, processes: int) -> api.Job:
     """For Docker, the image has the entrypoint, which is quicker than to lay it down for each."""
-    isolated = accelerator.get("isolation") == "process"
-    launched = {"launcher": "torchrun", "processesPerNode": 2} if isolated else {"launcher": "python"}
+    number = processes or (2 if accelerator.get("isolation") == "process" else 1)
+    launched = {"launcher": "torchrun", "processesPerNode": number} if number > 1 else {"launcher": "python"}
     mode = {"entrypoint": {"mode": "image"}} if door == "docker" else {}
     asked = {"type": row, **accelerator, **({"allocation": "host"} if door == "host" else {})}
     spec = {"image": "image", "command": ["show"], **launched, **mode, "accelerator": asked}

@@ -41,6 +41,20 @@ def pairs(mask: str) -> list[str]:
     return [f"{core}-{core + 1}" for core in range(int(first), int(last or first), 2)]
 
 
+def core_by_rank(held: Sequence[int], env: Mapping[str, str]) -> list[int]:
+    """The device whose core a process of torchrun gets from PyTorch's plugin; each device has two cores.
+
+    pytorch/xla torch_xla/_internal/neuron_utils.py, remap_visible_cores (2.5 to 2.9): the mask's r-th core, of as many
+    as there are processes; without a mask, and in other versions with one too, core r. Both have to be the same core.
+    """
+    rank, number = int(env["LOCAL_RANK"]), int(env["LOCAL_WORLD_SIZE"])
+    mask = env.get("NEURON_RT_VISIBLE_CORES", f"0-{number - 1}")
+    cores = [core for pair in pairs(mask) for core in pair.split("-")]
+    assert len(cores) == number, "torch_xla: LOCAL_WORLD_SIZE is not equal to count"
+    assert int(cores[rank]) == rank, "the plugin's versions would choose different cores"
+    return [held[rank // 2]]
+
+
 @dataclass(frozen=True)
 class Driver:
     """A model of one vendor's driver, which reads the mask."""

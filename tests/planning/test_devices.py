@@ -122,3 +122,23 @@ def test_a_static_mask_says_how_it_counts(order: str, variable: str) -> None:
 
 def test_a_mask_that_is_a_set_is_written_ascending() -> None:
     assert plan({"type": "xpu", "devices": [3, 1]}).devices.mask_env["ZE_AFFINITY_MASK"] == "1,3"
+
+
+def test_processes_share_a_device_where_each_gets_one_of_its_cores() -> None:
+    """Trn1: two cores of each device. The container says how many a device really has."""
+    (node,) = plan({"type": "neuron", "count": 16}, processesPerNode=32, launcher="torchrun").nodes
+
+    assert [rank.device for rank in node.ranks] == [device for device in range(16) for _ in range(2)]
+    assert {rank.devices for rank in node.ranks} == {tuple(range(16))}
+
+
+def test_processes_that_may_use_every_core_of_their_own_devices() -> None:
+    own = {"type": "neuron", "devices": [2, 0], "isolation": "process"}
+    (node,) = plan(own, launcher="mpirun", mpi={"implementation": "OpenMPI"}).nodes
+
+    assert [(rank.device, rank.devices) for rank in node.ranks] == [(2, (2,)), (0, (0,))]
+
+
+def test_one_process_for_all_cores_is_left_to_the_entrypoint() -> None:
+    """torchrun with one process for each node is how several nodes start under SPMD."""
+    assert plan({"type": "neuron", "count": 2}, processesPerNode=1, launcher="torchrun").devices.count == 2

@@ -30,6 +30,7 @@ def test_it_is_valid_with_its_comments_taken_as_fields(accelerator: str) -> None
     platform = "kubernetes" if ROWS[accelerator].in_container else "run"
     text = re.sub(r"(?m)^( *)# (?=[a-z-]+\w*:| +\S+:|  - )", r"\1", starter("torchrun", accelerator))
     text = re.sub(r"(?m)^( *)#   ", r"\1  ", text).replace("count: 1 ", "count: 3 ")
+    text = text.replace("processesPerNode: 2 ", "processesPerNode: 6 ")  # two for each device
     (job,) = load(text.encode(), "job.yaml")
     problems = validate(default(job.file, PLATFORMS[platform]), PLATFORMS[platform])
     assert [str(problem) for problem in problems] == []

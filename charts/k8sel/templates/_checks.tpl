@@ -86,10 +86,11 @@ that grows.
 {{/* Refuses devices that the mask cannot express: some masks are a set, or one range. */}}
 {{- define "k8sel.checks.masks" -}}
 {{- $process := eq .accelerator.isolation "process" -}}
+{{- $byUnit := and .row.unit .plan.launcher.restarts (gt (int .spec.processesPerNode) 1) -}}
 {{- $number := len .accelerator.devices -}}
 {{- $size := $process | ternary (div $number (int .spec.processesPerNode)) $number | max 1 | int -}}
 {{- $sorted := include "k8sel.ascending" .accelerator.devices | replace "," ", " -}}
-{{- $other := $process | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
+{{- $other := (or $process (not (empty $byUnit))) | ternary "" ", or isolation: process, which gives each process a mask of its own" -}}
 {{- $ordered := true -}}
 {{- $whole := true -}}
 {{- range $share := chunk $size .accelerator.devices -}}
@@ -101,7 +102,7 @@ that grows.
 {{- $message := printf "%s cannot order devices: the processes would see %s" .row.maskEnv $sorted -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message (printf "devices: %s%s" $sorted $other)) -}}
 {{- end -}}
-{{- if and (eq (default "" .row.maskValue) "range") (not $whole) (ne .accelerator.allocation "host") -}}
+{{- if and (eq (default "" .row.maskValue) "range") (not $whole) (not $byUnit) (ne .accelerator.allocation "host") -}}
 {{- $message := printf "%s holds one range, but devices %s have a gap" .row.maskEnv $sorted -}}
 {{- $hint := printf "choose devices without a gap%s" $other -}}
 {{- include "k8sel.refuse" (list .found "spec.accelerator.devices" "invalid" $message $hint) -}}

@@ -28,6 +28,10 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- $devices := len $spec.accelerator.devices -}}
 {{- $some := printf "%d device%s" $devices (eq $devices 1 | ternary "" "s") -}}
 {{- $job := dict "root" .root "mpiGiven" (not (empty $spec.mpi)) "devices" $devices "someDevices" $some -}}
+{{- $units := list -}}
+{{- range .row.unitCounts }}{{ $units = append $units (mul . $devices) }}{{ end -}}
+{{- $_ := set $job "units" $units -}}
+{{- $_ := set $job "firstDevices" (eq (toJson $spec.accelerator.devices) (until $devices | toJson)) -}}
 {{- $_ := set $job "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- $_ := set $job "pairs" (mul $job.processes (max 1 $devices)) -}}
 {{- $amounts := dict "deviceMemory" $spec.accelerator.memory "memory" $spec.resources.memory -}}

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from k8sel.adopt.line.draft import Draft
 from k8sel.adopt.line.words import Word
-from k8sel.entrypoint.masks import needed
+from k8sel.entrypoint.masks import beside, needed
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.wording import bare, numbers, quote
 
@@ -120,6 +120,7 @@ def _mask(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
     orders = {name for variables in row.order_env.values() for name in variables}
     masks = {name: word for name, word in owned.items() if name in row.owned_env and name not in orders}
     masks.pop(row.exposure_env or "", None)
+    _leave_out(draft, row, masks)
     for name, word in owned.items():
         if name not in row.owned_env:
             draft.note(
@@ -139,6 +140,14 @@ def _mask(draft: Draft, row: Row, owned: Mapping[str, Word]) -> None:
             choose(draft, row, word, name)
     if not masks:
         _exposed_alone(draft, row)
+
+
+def _leave_out(draft: Draft, row: Row, masks: dict[str, Word]) -> None:
+    """Removes variables that select no device: by their value, or because the vendor ignores them beside its mask."""
+    selecting = beside(row.at_start, {name: word.text for name, word in masks.items()})
+    ignored = row.ignored_env if row.mask_env in masks else ()
+    for name in [name for name in masks if name in ignored or (name in row.harmless_env and name not in selecting)]:
+        draft.note(masks.pop(name), f"{name} is not carried over: it selects no device here", "leave it out")
 
 
 def _replaced(draft: Draft, row: Row, masks: Mapping[str, Word]) -> None:

@@ -20,6 +20,12 @@ def problems(expectation: Expectation, row: Row, found: Found, environ: dict[str
     return result + _other_masks(row, found, environ)
 
 
+def without_effect(row: Row, environ: dict[str, str]) -> list[str]:
+    """Notes variables that the vendor ignores beside the mask."""
+    given = [name for name in row.ignoredEnv if name in environ]
+    return [f"{name}={environ[name]} has no effect beside {row.maskEnv}" for name in given]
+
+
 def problems_with_none(hidden: dict[str, str], environ: dict[str, str]) -> list[str]:
     """Refuses variables that show devices to a job that uses none; ``hidden``: the variables that it sets."""
     return [
@@ -47,6 +53,5 @@ def _narrows(row: Row, name: str, given: str, ours: str) -> bool:
 
 def _other_masks(row: Row, found: Found, environ: dict[str, str]) -> list[str]:
     """Returns the vendor's other variables that choose devices, which count within our mask or around it."""
-    known = [row.exposureEnv, row.maskEnv, *(name for variables in row.orderEnv.values() for name in variables)]
-    names = [name for name in row.ownedEnv if found.how and name in environ and name not in known]
+    names = masks.beside(row, environ) if found.how else []
     return [f"{name}={environ[name]} is set, and selects devices beside {row.maskEnv}: {_HINT}" for name in names]

@@ -77,7 +77,7 @@ def nodes(case: Case) -> Finding:
         return NOTHING  # most containers need no vendor's module
     found: dict[str, list[str]] = {}
     for row in case.others:
-        text = "hidden from the program" if row.maskHide else "not hidden, because no variable can"
+        text = "hidden from the program" if row.maskHide else "not hidden, because no variable surely does"
         found.setdefault(text, []).extend(discovery.nodes(row.discovery, case.machine))
     notes = [f"unused devices in this container, {text}: {', '.join(paths)}" for text, paths in found.items() if paths]
     return Finding((), notes)
@@ -118,7 +118,8 @@ def processes(case: Case) -> Finding:
     """Refuses unequal shares, and more processes than devices: two processes would share one without a message."""
     expectation = case.expectation
     processes, devices = expectation.processes_per_node, len(expectation.devices)
-    if processes > devices and not tables.launchers().get(expectation.launcher, {}).get("startsOne"):
+    shared = masks.by_unit(case.row, expectation) or tables.launchers().get(expectation.launcher, {}).get("startsOne")
+    if processes > devices and not shared:
         what = f"{devices} {expectation.accelerator} device{'' if devices == 1 else 's'}"
         return Finding([f"{processes} processes for {what}: use as many devices, or fewer processes"])
     if masks.unequal(expectation.devices, processes, expectation.isolation):
@@ -126,6 +127,16 @@ def processes(case: Case) -> Finding:
             [f"{devices} devices have no equal shares for {processes} processes: change a number, or the isolation"]
         )
     return NOTHING
+
+
+def units(case: Case) -> Finding:
+    """Compares the processes with the units of the devices, and with devices that only one process can open."""
+    row = case.row
+    if not case.found.how or not (row.exclusive or row.unit or row.partEnv):
+        return NOTHING  # most vendors need no further module
+    from k8sel.entrypoint.checks import units
+
+    return units.check(case)
 
 
 def count(case: Case) -> Finding:
@@ -190,7 +201,9 @@ def already(case: Case) -> Finding:
         return NOTHING  # most containers need no further module
     from k8sel.entrypoint.checks import already as variables
 
-    return Finding(variables.problems(case.expectation, row, case.found, case.environ))
+    return Finding(
+        variables.problems(case.expectation, row, case.found, case.environ), variables.without_effect(row, case.environ)
+    )
 
 
 def _addresses(devices: tuple[Device, ...]) -> str:

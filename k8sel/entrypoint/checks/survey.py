@@ -53,6 +53,7 @@ CHECKS = (
     Check("order", devices.order, devices=True),
     Check("positions", devices.positions, devices=True),
     Check("processes", devices.processes, devices=True),
+    Check("units", devices.units, devices=True),
     Check("count", devices.count, devices=True),
     Check("product and memory", devices.products, devices=True),
     Check("replicas", devices.replicas, devices=True),

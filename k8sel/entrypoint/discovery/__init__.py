@@ -27,6 +27,7 @@ class Device:
     node: str = ""  # its device node, if the nodes have another order
     memory: int = 0  # bytes in total; 0: not known
     part: str = ""  # the part of the card at that address; empty: the whole card
+    family: str = ""  # its product family; empty: not known, or the same for all
 
 
 @record(frozen=True)
@@ -40,6 +41,7 @@ class Found:
     runtime: str = ""  # the newest version of the vendor's API that the driver here runs
     named: bool = True  # False: this way has no product names
     alone: str = ""  # the reason why one process cannot use several of the parts; empty: it can
+    families: str = ""  # the reason why one process cannot use devices of several families
     counting: Mapping[str, str] = {}  # variables for this order of the devices; set with the mask
     library: Mapping[str, str] = {}  # path and sha256 of the vendor's library that answered; empty: none was asked
 

@@ -18,6 +18,9 @@ NVML_SECONDS = 7.0  # the whole start stays below 10 s
 _WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
 # docs.nvidia.com, MIG user guide, "Device Names": before this version, a process sees only the first part in its mask.
 _SEVERAL_PARTS = 570
+# NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-csv.go, isOrinGPUID: only these name a device in CUDA's mask.
+_UUIDS = ("GPU-", "MIG-")
+_TEGRA = ("nvmap", "nvhost-gpu", "nvgpu")  # nodes of Jetsons, in the toolkit's lists of files (CSV mode)
 _NVML, _PROC, _NODES = "NVML", "/proc/driver/nvidia", "device nodes"
 
 
@@ -60,10 +63,20 @@ def _under_wsl(machine: Machine) -> bool:
     return _WSL in names(machine.dev) and not nodes(machine)
 
 
+def _on_tegra(machine: Machine) -> bool:
+    """Reports if this is a Jetson: one of its nodes is a display, so nodes do not show the number of GPUs.
+
+    NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-csv.go, deviceNodeMountSpecs (/dev/nvidia2 is the iGPU's display);
+    NVIDIA/go-nvlib pkg/nvlib/info/property-extractor.go, HasTegraFiles.
+    """
+    family = read(machine.sys, "devices/soc0/family")
+    return family.lower().startswith("tegra") or not {*_TEGRA}.isdisjoint(names(machine.dev))
+
+
 def _not_shown(found: Found, machine: Machine) -> tuple[str, ...]:
     """Returns notes about device nodes beside the GPUs found. The parts of one GPU share its address."""
     paths, shown = nodes(machine), len({device.pci for device in found.devices})
-    if len(paths) <= shown or found.how == _NODES:
+    if len(paths) <= shown or found.how == _NODES or _on_tegra(machine):
         return ()
     from k8sel.entrypoint.discovery import opened
 
@@ -80,20 +93,35 @@ def by_nvml(machine: Machine) -> Found:
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
     devices = _in_order([_device(*each) for each in answer["devices"]])
-    return Found(devices, _NVML, answer["driver"], tuple(answer["notes"]), answer["runtime"], library=answer["library"])
+    notes = (*answer["notes"], *_unaddressed(devices))
+    return Found(devices, _NVML, answer["driver"], notes, answer["runtime"], library=answer["library"])
 
 
-def _device(pci: str, uuid: str, name: str, memory: int = 0) -> Device:
+def _unaddressed(devices: tuple[Device, ...]) -> list[str]:
+    """Notes GPUs that the mask cannot name by UUID, and those whose order is not known."""
+    unnamed = [device.name or "a GPU" for device in devices if not device.uuid]
+    without = [device for device in devices if not device.pci]
+    return [
+        *([f"CUDA_VISIBLE_DEVICES has no names for {', '.join(unnamed)}, only numbers"] if unnamed else []),
+        *([f"{len(without)} GPUs have no PCI address: they are counted in NVML's order"] if len(without) > 1 else []),
+    ]
+
+
+def _device(pci: str | None, uuid: str, name: str, memory: int = 0) -> Device:
     part = f"MIG {name.partition(' MIG ')[2]}".strip() if uuid.startswith("MIG-") else ""
+    named = uuid if uuid.startswith(_UUIDS) else ""
     try:
-        return Device(normal_pci(pci), uuid, name, memory=memory, part=part)
+        return Device("" if pci is None else normal_pci(pci), named, name, memory=memory, part=part)
     except ValueError as error:
         raise Unavailable(str(error)) from None
 
 
 def _in_order(devices: list[Device]) -> tuple[Device, ...]:
-    """Sorts by PCI address. Stable: the parts of a GPU keep NVML's order."""
-    return tuple(sorted(devices, key=lambda device: pci_order(device.pci)))
+    """Sorts by PCI address. Stable: the parts of a GPU keep NVML's order.
+
+    For CUDA, a GPU without an address has the lowest one: NVIDIA/nvbandwidth#55 (Orin, 00000000:00:00).
+    """
+    return tuple(sorted(devices, key=lambda device: pci_order(device.pci) if device.pci else ()))
 
 
 def by_proc(machine: Machine) -> Found:
@@ -151,6 +179,8 @@ def by_nodes(machine: Machine) -> Found:
 
     if _under_wsl(machine):
         raise Unavailable(f"/dev/{_WSL} does not show the number of GPUs")
+    if _on_tegra(machine):
+        raise Unavailable("Tegra's do not show the number of GPUs")
     if mig.unexplained(machine):
         raise Unavailable("/dev/nvidia-caps has parts of GPUs (MIG), and no file names their GPUs")
     found, notes = _openable({minor: Device() for minor in _minors(machine)}, machine)

@@ -40,9 +40,12 @@ def pci(machine: Machine, minor: int) -> str:
     return known_pci(next((value for key, _, value in pairs if key == "PCI_SLOT_NAME"), ""))
 
 
-def in_pci_order(devices: list[Device]) -> tuple[tuple[Device, ...], list[str]]:
-    """Sorts the devices by address. If one is unknown, keeps the driver's order without addresses, and adds a note."""
+def in_pci_order(devices: list[Device], read: int | None = None) -> tuple[tuple[Device, ...], list[str]]:
+    """Sorts the devices by address, of which the driver reads the last ``read`` characters.
+
+    If an address is unknown, keeps the driver's order without addresses, and adds a note.
+    """
     if all(device.pci for device in devices):  # stable: the partitions of one device share its address
-        return tuple(sorted(devices, key=lambda device: pci_order(device.pci))), []
+        return tuple(sorted(devices, key=lambda device: pci_order(device.pci[-read if read else 0 :]))), []
     note = "/sys lacks a PCI address: devices are counted in the driver's own order"
     return tuple(replace(device, pci="") for device in devices), [note]

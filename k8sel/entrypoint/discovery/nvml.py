@@ -19,6 +19,7 @@ _NAME = "libnvidia-ml.so.1"
 # Folders that runtimes use without telling the loader: GKE's driver installer, WSL.
 _FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 _NO_PERMISSION, _NOT_FOUND = 4, 6
+_UNSUPPORTED = (3, 13)  # Jetson Orin has no PCI address: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-csv.go
 _PART = 2**20  # bytes read at once
 _CODES = {
     1: "not initialised",
@@ -55,7 +56,7 @@ class _PciInfo(ctypes.Structure):
 
 
 def look(folder: str) -> dict[str, Any]:
-    """Returns devices as ``[PCI address, UUID, name, bytes]``, versions, notes and the library's own file.
+    """Returns devices as ``[PCI address or None, UUID, name, bytes]``, versions, notes and the library's own file.
 
     Raises OSError or NvmlError.
 
@@ -152,17 +153,33 @@ def _devices_at(library: Any, index: int) -> list[list[Any]]:
     """Returns the GPU at ``index``, or its slices if it is partitioned (MIG): then no process can use it whole."""
     handle = ctypes.c_void_p()
     _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+    handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
+    address = _if_supported(lambda: _address(library, handle))
+    return [[address, *_described(library, each)] for each in handles]
+
+
+def _address(library: Any, handle: ctypes.c_void_p) -> str:
     pci = _PciInfo()
     _call(library, "nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
-    handles = _slices(library, handle) if _is_partitioned(library, handle) else [handle]
-    address = pci.busId.decode(errors="replace")
-    return [[address, *_described(library, each)] for each in handles]
+    address: bytes = pci.busId
+    return address.decode(errors="replace")
 
 
 def _described(library: Any, handle: ctypes.c_void_p) -> list[Any]:
     """Returns UUID, name and memory of a GPU or a slice."""
-    texts = [_text(library, function, 96, handle) for function in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
+    functions = ("nvmlDeviceGetUUID", "nvmlDeviceGetName")
+    texts = [_if_supported(lambda: _text(library, function, 96, handle)) or "" for function in functions]  # noqa: B023
     return [*texts, _memory(library, handle)]
+
+
+def _if_supported(ask: Callable[[], str]) -> str | None:
+    """Returns the answer; None if this GPU has none."""
+    try:
+        return ask()
+    except NvmlError as error:
+        if error.code in _UNSUPPORTED:
+            return None
+        raise
 
 
 def _memory(library: Any, handle: ctypes.c_void_p) -> int:

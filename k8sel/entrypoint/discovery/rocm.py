@@ -1,6 +1,7 @@
 """AMD GPUs: those in the kernel's KFD topology whose render node is in this container.
 
-HSA and HIP number the GPUs in the order of the topology's nodes: ROCR-Runtime libhsakmt/src/topology.c.
+HSA and HIP number the GPUs in the order of the topology's nodes: ROCm/rocm-systems
+projects/rocr-runtime/libhsakmt/src/topology.c.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names, numbers, read, whole
 
 _TOPOLOGY = "class/kfd/kfd/topology/nodes"
+# ROCm/rocm-systems projects/rocr-runtime/libhsakmt/src/topology.c, topology_sysfs_check_node_supported
+_NONE = "ROCm finds no GPU if it cannot open one of its nodes"
 _OWN_MEMORY = (1, 2)  # frame buffer, visible to the CPU or not: ROCR-Runtime libhsakmt/include/hsakmt/hsakmttypes.h
 
 
@@ -18,7 +21,10 @@ def find(machine: Machine) -> Found:
     """Finds the GPUs in PCI order, each with its HIP number."""
     if "kfd" not in names(machine.dev):
         return Found((), "KFD", notes=("/dev/kfd is not found",), named=False)
-    tried = opened.tried(nodes(machine))
+    control = os.path.join(machine.dev, "kfd")
+    tried = opened.tried([control, *nodes(machine)])
+    if tried.failed or control in tried.refused:
+        return Found((), "KFD", notes=(*tried.notes, _NONE), named=False)
     found = _minors(machine)
     minors = [minor for minor in found if drm.path(machine, minor) not in tried.refused]
     numbered = [

@@ -12,6 +12,8 @@ from k8sel.entrypoint.discovery import Device, Found, known_pci
 from k8sel.entrypoint.machine import Machine, names, numbers, read
 
 _VENDOR = "0x1ae0"  # jax-ml/jax jax/_src/hardware_utils.py
+_DOUBLED = "0x0076"  # TPU7x, as above; docs.cloud.google.com/tpu/docs/tpu7x: two devices in each chip
+_TWO = "each TPU7x chip has two cores, which a framework shows as two devices; k8sel counts device nodes"
 
 
 def find(machine: Machine) -> Found:
@@ -19,7 +21,8 @@ def find(machine: Machine) -> Found:
     chips = nodes(machine)
     devices = tuple(Device(_pci(machine, path)) for path in chips)
     how = "/dev/vfio" if chips and "/vfio/" in chips[0] else "/dev/accel<N>"
-    return Found(devices, how, named=False)
+    doubled = any(read(machine.sys, "bus/pci/devices", chip.pci, "device") == _DOUBLED for chip in devices if chip.pci)
+    return Found(devices, how, notes=(_TWO,) if doubled else (), named=False)
 
 
 def nodes(machine: Machine) -> list[str]:

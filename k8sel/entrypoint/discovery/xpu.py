@@ -7,13 +7,19 @@ execution_environment.cpp, and oneapi-src/level-zero-spec scripts/core/PROG.rst.
 
 from __future__ import annotations
 
+from k8sel.entrypoint import tables
 from k8sel.entrypoint.discovery import Device, Found, drm, opened
 from k8sel.entrypoint.machine import Machine, names
 
 _VENDOR = "0x8086"
 _HIERARCHY, _CARDS = "ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"
 _TILES = ("FLAT", "COMBINED")
-_KINDS = "GPUs of several kinds (PCI ids {}): PyTorch ignores integrated ones beside others, which shifts its numbers"
+# intel/compute-runtime shared/source/device/device.cpp, groupDevices; pytorch/pytorch#144378
+_WHY = "each with a Level Zero driver of its own, and PyTorch uses one driver"
+_ONE = "a process can use one family only"
+# intel/compute-runtime shared/source/os_interface/linux/drm_neo.cpp, discoverDevices, and pci_path.cpp, getPciPath
+_BY_PATH, _RENDER, _ADDRESS = "by-path", "-render", 12
+_RENDER_NODES = range(128, 192)
 _DIGITS = 20  # of a 64-bit number
 
 
@@ -21,21 +27,50 @@ def find(machine: Machine) -> Found:
     """Finds the GPUs, or their tiles, by PCI address: the driver's order with ZE_ENABLE_PCI_ID_DEVICE_ORDER=1."""
     if "dxg" in names(machine.dev) and not drm.minors(machine):
         return Found()  # WSL: one node for all, and no /sys
-    tried = opened.tried(nodes(machine))
-    minors = [minor for minor in _minors(machine) if drm.path(machine, minor) not in tried.refused]
-    given = machine.setting(_HIERARCHY)
+    linked, looked = _linked(machine), _looked_at(machine)
+    tried = opened.tried([drm.path(machine, minor) for minor in looked])
+    minors = [minor for minor in looked if drm.path(machine, minor) not in tried.refused]
+    given, families = machine.setting(_HIERARCHY), _families(machine, minors)
     mode = given if given in _TILES else _CARDS
-    devices, unknown = drm.in_pci_order([device for minor in minors for device in _devices(machine, minor, mode)])
-    notes = (*tried.notes, *unknown, *_uncertain(machine, minors), *_counted(machine, minors, given))
-    return Found(devices, "/dev/dri", notes=notes, named=False, counting={_HIERARCHY: mode})
+    cards = [device for minor in minors for device in _devices(machine, minor, mode, families[minor])]
+    devices, unknown = drm.in_pci_order(cards, None if linked else _ADDRESS)
+    uncertain = (*_unread(machine), *_unlinked(machine, looked), *_of_families(machine, families))
+    notes = (*tried.notes, *unknown, *uncertain, *_counted(machine, minors, given))
+    return Found(devices, "/dev/dri", notes=notes, named=False, families=_WHY, counting={_HIERARCHY: mode})
 
 
-def _devices(machine: Machine, minor: int, mode: str) -> list[Device]:
+def _linked(machine: Machine) -> list[str]:
+    """Lists the PCI address of each entry in /dev/dri/by-path."""
+    return [_address(name) for name in names(machine.dev, "dri", _BY_PATH) if name[:1] != "."]
+
+
+def _address(name: str) -> str:
+    """Returns the PCI address in the name of a link to a render node; empty if the driver reads none."""
+    start = name[: -len(_RENDER)] if name.endswith(_RENDER) else ""
+    return start[-_ADDRESS:] if start[-_ADDRESS - 1 : -_ADDRESS] == "-" else ""
+
+
+def _looked_at(machine: Machine) -> list[int]:
+    """Lists the render nodes where the driver looks: those in by-path, if it has any entry, else the usual numbers."""
+    linked = _linked(machine)
+    if linked:
+        return [minor for minor in _minors(machine) if drm.pci(machine, minor) in {*linked} - {""}]
+    return [minor for minor in _minors(machine) if minor in _RENDER_NODES]
+
+
+def _families(machine: Machine, minors: list[int]) -> dict[int, str]:
+    """Maps each GPU to its product family; all to nothing if they have the same PCI id."""
+    ids = {minor: drm.sysfs(machine, minor, "device") for minor in minors}
+    known = tables.families() if len({*ids.values()}) > 1 else {}
+    return {minor: known.get(pci[2:], "") for minor, pci in ids.items()}
+
+
+def _devices(machine: Machine, minor: int, mode: str, family: str) -> list[Device]:
     """Returns a card as one device, or as one device for each of its tiles."""
     pci, tiles = drm.pci(machine, minor), _memory_of_tiles(machine, minor)
     if mode == _CARDS or len(tiles) < 2:
-        return [Device(pci, memory=sum(tiles))]
-    return [Device(pci, memory=memory, part=f"tile {number}") for number, memory in enumerate(tiles)]
+        return [Device(pci, memory=sum(tiles), family=family)]
+    return [Device(pci, memory=memory, part=f"tile {number}", family=family) for number, memory in enumerate(tiles)]
 
 
 def _memory_of_tiles(machine: Machine, minor: int) -> list[int]:
@@ -81,13 +116,29 @@ def _counted(machine: Machine, minors: list[int], given: str) -> list[str]:
     return []
 
 
-def _uncertain(machine: Machine, minors: list[int]) -> list[str]:
-    """Notes render nodes of unknown vendors, and GPUs of several kinds."""
+def _unread(machine: Machine) -> list[str]:
+    """Notes render nodes of unknown vendors."""
     unread = [f"renderD{minor}" for minor in drm.minors(machine) if not drm.sysfs(machine, minor, "vendor")]
-    kinds = sorted({drm.sysfs(machine, minor, "device") for minor in minors})
+    return [f"/sys has no vendor of {', '.join(unread)}"] if unread else []
+
+
+def _unlinked(machine: Machine, looked: list[int]) -> list[str]:
+    """Notes render nodes that the driver leaves out."""
+    left = [f"renderD{minor}" for minor in _minors(machine) if minor not in looked]
+    if not left:
+        return []
+    where = f"in /dev/dri/{_BY_PATH}" if _linked(machine) else "at renderD128 to renderD191"
+    return [f"{', '.join(left)} is not used: the driver looks only {where}"]
+
+
+def _of_families(machine: Machine, families: dict[int, str]) -> list[str]:
+    """Notes GPUs of several product families, and those whose family is not known beside others."""
+    ids = sorted({(drm.sysfs(machine, minor, "device"), family) for minor, family in families.items()})
+    unknown = [pci for pci, family in ids if not family]
+    several = ", ".join(f"{pci} {family}" for pci, family in ids if family)
     return [
-        *([f"/sys has no vendor of {', '.join(unread)}"] if unread else []),
-        *([_KINDS.format(", ".join(kinds))] if len(kinds) > 1 else []),
+        *([f"GPUs of several product families ({several}): {_ONE}"] if len({*families.values()} - {""}) > 1 else []),
+        *([f"the product family of PCI id {', '.join(unknown)} is not known: {_ONE}"] if unknown and ids[1:] else []),
     ]
 
 

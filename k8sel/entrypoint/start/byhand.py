@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 
 from k8sel.entrypoint.lean import TYPE_CHECKING
+from k8sel.entrypoint.machine import whole
 from k8sel.entrypoint.protocol import CHECK, MOST, PLAIN, Expectation
 from k8sel.entrypoint.report import Stop
 
 if TYPE_CHECKING:
     from typing import Callable, TypeVar
+
+    from k8sel.entrypoint.tables import Row
 
     T = TypeVar("T")
 
@@ -23,9 +26,9 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         raise Stop(["K8SEL_ACCELERATOR is not set: set it too, as in K8SEL_ACCELERATOR=cuda"])
     _refuse_similar(environ)
     count = _field(environ, "K8SEL_COUNT", _number)
-    devices = _field(environ, "K8SEL_DEVICES", _numbers)
+    devices, row = _field(environ, "K8SEL_DEVICES", _numbers), tables.accelerators().get(accelerator)
     if devices is None:
-        default = masks.default_count(tables.accelerators().get(accelerator))
+        default = masks.default_count(row)
         devices = tuple(range(default if count is None else count)) if default else ()
     launchers = tables.launchers()
     launcher = os.path.basename(command[0]) if command else ""
@@ -38,11 +41,20 @@ def expectation(environ: dict[str, str], command: list[str]) -> Expectation:
         product=_field(environ, "K8SEL_PRODUCT", _words) or (),
         launcher=launcher,
         backend=environ.get("K8SEL_BACKEND", ""),
-        processes_per_node=1 if launchers[launcher]["startsOne"] else max(1, len(devices)),
+        processes_per_node=1 if launchers[launcher]["startsOne"] else _processes(row, devices, command),
         memory=_field(environ, "K8SEL_MEMORY", _bytes),
         check=check(environ),
         rank_command=_behind_rank(command),
     )
+
+
+def _processes(row: Row | None, devices: tuple[int, ...], command: list[str]) -> int:
+    """Returns one process for each device; where a device has units, the number that the command has for torchrun."""
+    for place, word in enumerate(command if row and row.unit else []):
+        option, _, value = word.partition("=")
+        if option.replace("_", "-") == "--nproc-per-node":
+            return whole(value or " ".join(command[place + 1 : place + 2])) or 1
+    return max(1, len(devices))
 
 
 def _behind_rank(command: list[str]) -> int:

@@ -31,7 +31,8 @@ def start_node(
     settle(case, finding)
     # mpirun passes its environment on, and each rank counts the cores that it is bound to.
     threads = {} if over_mpi else _omp(environ, share)
-    environ = {**environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
+    bounds = masks.part_env(case.row, case.found, expectation)
+    environ = {**bounds, **environ, **masks.everyones(case.row, case.found, case.hidden, expectation), **threads}
     each = masks.processes(case.row, case.found, case.hidden, expectation)
     summary.write(case, finding.unchecked, each, environ, found.versions)
     return environ
@@ -55,7 +56,8 @@ def start_rank(
         planned = expectation.processes_per_node
         fact = f"{planned} processes expected on this node, local rank {rank['LOCAL_RANK']} found"
         raise Stop([f"node {case.name}: {fact}: start {planned}"])
-    environ = {**_bound(machine, rank, share), **environ, **each[0].variables, **rank, **_omp(environ, share)}
+    defaults = {**_bound(machine, rank, share), **masks.part_env(case.row, case.found, expectation)}
+    environ = {**defaults, **environ, **each[0].variables, **rank, **_omp(environ, share)}
     summary.write(case, finding.unchecked, each, environ, found.versions)
     return environ
 

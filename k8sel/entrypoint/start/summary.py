@@ -7,7 +7,7 @@ import sys
 
 from k8sel.entrypoint import cpus, discovery, report
 from k8sel.entrypoint.discovery import Device
-from k8sel.entrypoint.lean import TYPE_CHECKING
+from k8sel.entrypoint.lean import TYPE_CHECKING, replace
 from k8sel.entrypoint.machine import Machine, read
 from k8sel.entrypoint.masks import Process
 from k8sel.entrypoint.protocol import CHECK, PLAIN, VARIABLE
@@ -98,7 +98,7 @@ def _gets(process: Process, case: Case) -> str:
     if not process.own:
         return f"no {case.row.name} device"
     of = f" of {len(case.found.devices)}" if case.found.how else ""
-    each = (_one(position, of, _device(position, case)) for position in process.own)
+    each = (_one(position, of, device) for position, device in _devices(process, case))
     return f"{case.row.name} {' + '.join(each)} ({case.found.how or 'not checked'})"
 
 
@@ -113,8 +113,15 @@ def _device(position: int, case: Case) -> Device:
     return case.found.devices[position]
 
 
+def _devices(process: Process, case: Case) -> list[tuple[int, Device]]:
+    """Returns the position of each device that a process uses, and the device, with the part that is the process's."""
+    parts = process.parts or ("",) * len(process.own)
+    each = [(position, _device(position, case), part) for position, part in zip(process.own, parts)]  # noqa: B905  (strict= is Python 3.10's)
+    return [(position, replace(device, part=part) if part else device) for position, device, part in each]
+
+
 def _receipt_of(process: Process, case: Case) -> dict[str, Any]:
-    devices = [_device(position, case) for position in process.own]
+    devices = [device for _, device in _devices(process, case)]
     return {
         "localRank": process.local_rank,
         "positions": process.own,

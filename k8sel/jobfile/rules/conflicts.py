@@ -162,13 +162,15 @@ TARGETS: Mapping[str, dict[str, list[str]]] = {
 def _job(job: CompleteJob) -> dict[str, Any]:
     """Returns the numbers and amounts of the job that conditions compare."""
     spec, annotations = job.spec, job.metadata.annotations.items()
-    devices = len(spec.accelerator.devices)
+    devices, row = len(spec.accelerator.devices), accelerators.ROWS.get(spec.accelerator.type)
     return {
         "root": is_root(spec),
         "mpiGiven": spec.mpi_given,
         "processes": spec.nodes * spec.processes_per_node,
         "pairs": spec.nodes * spec.processes_per_node * max(1, devices),
         "devices": devices,
+        "firstDevices": spec.accelerator.devices == tuple(range(devices)),
+        "units": [number * devices for number in row.unit_counts] if row else [],
         "someDevices": "1 device" if devices == 1 else f"{devices} devices",
         "deviceMemory": _amount(spec.accelerator.memory),
         "sharedMemory": _amount(spec.shared_memory),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from k8sel.entrypoint import masks
 from k8sel.errors import Problem
 from k8sel.facts.accelerators import ROWS, Row
+from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
 from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, rules_in
@@ -111,9 +112,15 @@ def mask_order(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     row, devices = _device_row(job), job.spec.accelerator.devices
     if row and masks.unordered(row.at_start, _shares(job)):
         message = f"{row.mask_env} cannot order devices: the processes would see {numbers(sorted(devices))}"
-        other = "" if job.spec.accelerator.isolation == "process" else _OWN_MASK
+        other = "" if job.spec.accelerator.isolation == "process" or _by_unit(job) else _OWN_MASK
         hint = f"devices: {numbers(sorted(devices))}{other}"
         yield invalid((*HERE, "devices"), message, hint)
+
+
+def _by_unit(job: CompleteJob) -> bool:
+    """Reports whether the framework's plugin gives each process of torch's agent a unit, whatever the mask says."""
+    row, spec = _row(job), job.spec
+    return bool(row and row.unit) and LAUNCHERS[spec.launcher].restarts and spec.processes_per_node > 1
 
 
 def _shares(job: CompleteJob) -> list[tuple[int, ...]]:
@@ -128,7 +135,7 @@ def mask_without_a_gap(job: CompleteJob, platform: Platform) -> Iterator[Problem
     Devices that the host's numbers select have no gap inside the container.
     """
     row, accelerator = _device_row(job), job.spec.accelerator
-    if not row or row.mask_value != "range" or platform.exposes or accelerator.allocation == "host":
+    if not row or row.mask_value != "range" or platform.exposes or accelerator.allocation == "host" or _by_unit(job):
         return
     if any(share and max(share) - min(share) >= len(share) for share in _shares(job)):
         message = f"{row.mask_env} holds one range, but devices {numbers(sorted(accelerator.devices))} have a gap"
