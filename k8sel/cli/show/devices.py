@@ -21,7 +21,7 @@ _GIBIBYTE = 2**30
 def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None:
     """Prints the devices of each type in ``seen``, as `table` or `json`."""
     if output == "json":
-        print(json.dumps({"types": [_type(each) for each in seen], "masks": dict(masks)}, indent=2))
+        print(json.dumps(document(seen, masks), indent=2))
         return
     here = [each for each in seen if each.found.devices]
     for number, each in enumerate(here):
@@ -35,6 +35,11 @@ def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str) -> None
             f"those in this mask. Unset it before `k8sel run`",
             file=sys.stderr,
         )
+
+
+def document(seen: Sequence[Seen], masks: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what `-o json` prints."""
+    return {"types": [_type(each) for each in seen], "masks": dict(masks)}
 
 
 def _table(each: Seen) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from k8sel.entrypoint.lean import dumps, loads, record
 
 SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
+EVENT = "k8sel.refused"  # the audit event of nodes that cannot be opened, each with the reason
 # Not in this container, or no device behind the node. With any other error (busy, broken) the device is here.
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
@@ -30,6 +32,7 @@ def tried(paths: list[str]) -> Tried:
         reasons: dict[str, str] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS))
     except forked.Failed as failed:
         return Tried((), (f"the device nodes were not tried: {failed}",))
+    sys.audit(EVENT, reasons)
     groups: dict[str, list[str]] = {}
     for path, reason in reasons.items():
         groups.setdefault(reason, []).append(path)
