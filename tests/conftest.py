@@ -160,10 +160,20 @@ def mpis() -> Path:
 @pytest.fixture(scope="session")
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in for NVIDIA's libnvidia-ml.so.1; its source says how it is told what to show."""
+    return _library(NVML_SOURCE, tmp_path_factory.mktemp("fakenvml"))
+
+
+@pytest.fixture(scope="session")
+def recorded_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same library, with the answers that somebody recorded."""
+    return _library(NVML_SOURCE.with_name("recorded.c"), tmp_path_factory.mktemp("recordednvml"))
+
+
+def _library(source: Path, folder: Path) -> Path:
     compiler = shutil.which("cc")
     if not compiler:
         unavailable("no C compiler: apt-get install gcc libc6-dev")
-    out = tmp_path_factory.mktemp("fakenvml") / "libnvidia-ml.so.1"
+    out = folder / "libnvidia-ml.so.1"
     strict = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *strict, "-shared", "-fPIC", "-o", out, NVML_SOURCE], check=True)
+    subprocess.run([compiler, *strict, "-shared", "-fPIC", "-o", out, source], check=True)
     return out

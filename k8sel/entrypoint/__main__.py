@@ -116,6 +116,11 @@ def _start(mode: str, command: list[str], environ: dict[str, str], root: str) ->
 
         begin = node.start_rank if mode == "rank" else node.start_node
         environ = begin(expectation, here, environ, command)
+    if mode == "node" and expectation.nodes > 1:
+        from k8sel.entrypoint.start import first_node
+
+        if first_node.is_here(expectation, environ):
+            first_node.run(program, command, environ, expectation.nodes)
     launch.become(program, command, environ)
 
 

@@ -6,6 +6,7 @@ Reads never raise: a file that cannot be read counts as empty, because a contain
 from __future__ import annotations
 
 import os
+import sys as interpreter
 
 from k8sel.entrypoint.lean import TYPE_CHECKING, record
 from k8sel.entrypoint.protocol import NODE
@@ -13,6 +14,7 @@ from k8sel.entrypoint.protocol import NODE
 if TYPE_CHECKING:
     from typing import Mapping
 
+SETTING = "k8sel.setting"  # the audit event of variables that were read
 _DIGITS = 20  # the most digits of a number of 64 bits
 
 
@@ -30,6 +32,7 @@ class Machine:
 
     def setting(self, *variables: str) -> str:
         """Returns the value of the first of these variables that is not empty; empty if all are."""
+        interpreter.audit(SETTING, variables)
         given = self.environ or {}
         return next((given[name] for name in variables if given.get(name)), "")
 

@@ -59,6 +59,18 @@ def started(cluster: Cluster, namespace: str) -> int:
     return cluster.k8sel("logs", "--no-follow", "saver", "-n", namespace, check=False).stdout.count("ready\n")
 
 
+def test_the_other_nodes_logs_stay_after_a_success(cluster: Cluster, namespace: str) -> None:
+    """The operator removes pods that run when the first node has ended: it waits for the others."""
+    script = "sleep $((3 * PET_NODE_RANK)); echo node $PET_NODE_RANK is done"
+    file = job("both", cluster, **CPU, launcher="python", nodes=2, command=["sh", "-c", script])
+    applied = apply_and_wait(cluster, namespace, file, timeout=90)
+    log = cluster.k8sel("logs", "--no-follow", "both", "-n", namespace)
+    assert applied.returncode == 0, applied.stderr
+    assert "node 0 is done" in log.stdout
+    assert "node 1 is done" in log.stdout
+    assert "removed" not in log.stderr
+
+
 def test_a_worker_that_cannot_start_sshd_ends_the_wait(cluster: Cluster, namespace: str) -> None:
     applied = apply_and_wait(
         cluster, namespace, job("bare", cluster, **CPU, launcher="mpirun", image=cluster.images.nopython)

@@ -22,8 +22,7 @@ _GIBIBYTE = 2**30
 def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str, facts: Sequence[Row] = ()) -> None:
     """Prints the devices of each type in ``seen``, as `table` or `json`, and the sources of the rows in ``facts``."""
     if output == "json":
-        types = [{**_type(each), **({"facts": _sourced(each.row)} if each.row in facts else {})} for each in seen]
-        print(json.dumps({"types": types, "masks": dict(masks)}, indent=2))
+        print(json.dumps(document(seen, masks, facts), indent=2))
         return
     here = [each for each in seen if each.found.devices]
     for number, each in enumerate(here):
@@ -39,6 +38,12 @@ def devices(seen: Sequence[Seen], masks: Mapping[str, str], output: str, facts: 
             f"those in this mask. Unset it before `k8sel run`",
             file=sys.stderr,
         )
+
+
+def document(seen: Sequence[Seen], masks: Mapping[str, str], facts: Sequence[Row] = ()) -> dict[str, Any]:
+    """Returns what `-o json` prints."""
+    types = [{**_type(each), **({"facts": _sourced(each.row)} if each.row in facts else {})} for each in seen]
+    return {"types": types, "masks": dict(masks)}
 
 
 def _table(each: Seen) -> None:

@@ -6,6 +6,7 @@ NVIDIA_VISIBLE_DEVICES is not used: in a container it may be ``void``, a folder,
 from __future__ import annotations
 
 import os
+import sys
 
 from k8sel.entrypoint.discovery import Device, Found, normal_pci, pci_order
 from k8sel.entrypoint.lean import TYPE_CHECKING, dumps, loads, replace
@@ -14,6 +15,7 @@ from k8sel.entrypoint.machine import Machine, names, read
 if TYPE_CHECKING:
     from typing import Callable
 
+EVENT = "k8sel.nvml"  # the audit event of the library's answer
 NVML_SECONDS = 7.0  # the whole start stays below 10 s
 _WSL = "dxg"  # its one node for every GPU: NVIDIA/nvidia-container-toolkit pkg/nvcdi/lib-wsl.go
 # docs.nvidia.com, MIG user guide, "Device Names": before this version, a process sees only the first part in its mask.
@@ -92,6 +94,7 @@ def by_nvml(machine: Machine) -> Found:
         answer = loads(forked.call(lambda: dumps(nvml.look(machine.lib)), NVML_SECONDS))
     except forked.Failed as reason:
         raise Unavailable(str(reason)) from None
+    sys.audit(EVENT, answer)
     devices = _in_order([_device(*each) for each in answer["devices"]])
     notes = (*answer["notes"], *_unaddressed(devices))
     return Found(devices, _NVML, answer["driver"], notes, answer["runtime"], library=answer["library"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from k8sel.entrypoint.lean import dumps, loads, record
 
 SECONDS = 0.5  # a driver may wake its device up first; a refusal comes at once
 _BY_GROUP = 0o060
 _UNMAPPED = 65534  # Linux, Documentation/admin-guide/sysctl/fs.rst, overflowgid: a group of another user namespace
+EVENT = "k8sel.refused"  # the audit event of nodes that cannot be opened, each with its errno and the reason
 # Not in this container, or no device behind the node. With any other error (busy, broken) the device is here.
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENXIO, errno.ENODEV)
 
@@ -33,6 +35,7 @@ def tried(paths: list[str]) -> Tried:
         reasons: dict[str, tuple[int, str]] = loads(forked.call(lambda: dumps(_reasons(paths)), SECONDS))
     except forked.Failed as failed:
         return Tried(notes=(f"the device nodes were not tried: {failed}",))
+    sys.audit(EVENT, reasons)
     groups: dict[str, list[str]] = {}
     for path, (_, reason) in reasons.items():
         groups.setdefault(reason, []).append(path)
