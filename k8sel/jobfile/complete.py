@@ -17,6 +17,7 @@ class CompleteAccelerator(Accelerator, frozen=True, kw_only=True):
     order: Literal["pci", "fastest"]
     allocation: Literal["devicePlugin", "host"]
     isolation: Literal["node", "process"]
+    zero: bool  # the file writes count: 0 for a type that has devices
 
 
 class CompleteMpi(Mpi, frozen=True, kw_only=True):

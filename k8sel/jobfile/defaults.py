@@ -88,7 +88,9 @@ def is_root(spec: Spec) -> bool:
 
 def _accelerator(accelerator: Accelerator) -> CompleteAccelerator:
     count, devices = _devices(accelerator)
-    return _complete(CompleteAccelerator, accelerator, count=count, devices=devices)
+    row = ROWS.get(accelerator.type)
+    zero = accelerator.count == 0 and accelerator.devices is None and row is not None and row.is_device
+    return _complete(CompleteAccelerator, accelerator, count=count, devices=devices, zero=zero)
 
 
 def _devices(accelerator: Accelerator) -> tuple[int, tuple[int, ...]]:

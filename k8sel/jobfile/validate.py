@@ -8,11 +8,11 @@ from __future__ import annotations
 from k8sel.errors import Kind, Problem, SpecError
 from k8sel.facts.platforms import KUBERNETES, Platform
 from k8sel.jobfile.complete import CompleteJob
-from k8sel.jobfile.rules import backend, conflicts, devices, env, launch, names, pod, shapes
+from k8sel.jobfile.rules import backend, conflicts, devices, env, launch, names, pod, shapes, surprises
 from k8sel.jobfile.rules.common import Rule
 from k8sel.wording import not_supported
 
-_MODULES = (devices, conflicts, launch, backend, names, env, pod, shapes)
+_MODULES = (devices, conflicts, launch, backend, names, env, pod, shapes, surprises)
 RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 
 

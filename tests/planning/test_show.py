@@ -99,3 +99,11 @@ def test_names_that_the_user_chose_stay_in_the_json() -> None:
     assert {"name": "MY_DATA", "value": "a_b"} in said["env"]
     assert said["pod"]["nodeSelector"]["my_label"] == "a_b"
     assert said["devices"]["maskEnv"]["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_value_that_looks_like_a_secret_is_not_in_the_json() -> None:
+    env = [{"name": "HF_TOKEN", "value": "hf_abcdefghijklmnop"}, {"name": "LR", "value": "0.1"}]
+    text = show.plan_json(plan({"type": "cuda"}, env=env))
+    assert "hf_abcdefghijklmnop" not in text
+    assert {"name": "HF_TOKEN", "value": "(hidden: it looks like a secret)"} in json.loads(text)["env"]
+    assert {"name": "LR", "value": "0.1"} in json.loads(text)["env"]

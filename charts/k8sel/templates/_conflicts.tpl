@@ -34,7 +34,7 @@ Takes plan, view (what the rows' paths begin with) and found, the list that grow
 {{- $_ := set $job "firstDevices" (eq (toJson $spec.accelerator.devices) (until $devices | toJson)) -}}
 {{- $_ := set $job "processes" (mul $spec.nodes $spec.processesPerNode) -}}
 {{- $_ := set $job "pairs" (mul $job.processes (max 1 $devices)) -}}
-{{- $amounts := dict "deviceMemory" $spec.accelerator.memory "memory" $spec.resources.memory -}}
+{{- $amounts := dict "deviceMemory" $spec.accelerator.memory "memory" $spec.resources.memory "cpus" $spec.resources.cpu -}}
 {{- range $name, $amount := set $amounts "sharedMemory" $spec.sharedMemory -}}
 {{- $_ := set $job $name (include "k8sel.whole" (dict "plan" $ "quantity" $amount) | int64) -}}
 {{- end -}}

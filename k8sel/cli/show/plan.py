@@ -13,6 +13,7 @@ from k8sel.cli.streams import BOLD, NORMAL
 from k8sel.entrypoint.report import plain
 from k8sel.facts.backends import VARIABLES
 from k8sel.facts.platforms import KUBERNETES, Platform
+from k8sel.jobfile.rules.surprises import is_secret
 from k8sel.planning.env import Reference
 from k8sel.wording import one_line
 
@@ -98,8 +99,15 @@ def plan_json(job_plan: JobPlan) -> str:
 
     fields = to_builtins(job_plan, enc_hook=str)
     fields["expectation"] = json.loads(job_plan.expectation.to_json())
+    fields["env"] = [_without_secret(entry) for entry in fields["env"]]
     fields["warnings"] = [str(warning) for warning in job_plan.warnings]
     return json.dumps(fields, indent=2, sort_keys=True)
+
+
+def _without_secret(entry: dict[str, str]) -> dict[str, str]:
+    """Returns a variable; a value that looks like a secret is hidden, since plans are pasted into reports."""
+    hidden = is_secret(entry["name"], entry.get("value", ""))
+    return {**entry, "value": "(hidden: it looks like a secret)"} if hidden else entry
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -32,7 +32,8 @@ TABLE = Path(accelerators.__file__).parent / "conflicts.json"
 FACTS = {
     "maskedByNumber": sorted(BY_NUMBER),
     "rootSsh": ROOT_SSH,
-    "leastMemory": 2**20,  # bytes of a device
+    "leastMemory": 2**20,  # bytes of a device, a container or /dev/shm
+    "mostCpus": 4096,
     "annotationsLimit": 256 * 1024,
     "pairsLimit": 2**20,  # 4,096 nodes with 16 processes that each see 16 devices
     "overMpi": [name for name, mpi in MPIS.items() if mpi.ccl[backends.VARIABLES["transport"]] == "mpi"],
@@ -175,6 +176,7 @@ def _job(job: CompleteJob) -> dict[str, Any]:
         "deviceMemory": _amount(spec.accelerator.memory),
         "sharedMemory": _amount(spec.shared_memory),
         "memory": _amount(spec.resources.get("memory")),
+        "cpus": _amount(spec.resources.get("cpu")),
         "annotationBytes": sum(len(key.encode()) + len(value.encode()) for key, value in annotations),
     }
 
