@@ -171,6 +171,14 @@ CHIPS: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, str] | None, s
 }
 
 
+def test_two_chips_for_each_of_two_processes_need_their_bounds(box: Box) -> None:
+    vfio(box, *((number, f"0000:00:{number:02x}.0", GOOGLE) for number in range(4, 8)))
+    expect = of("tpu", 0, 1, 2, 3, launcher="mpirun", processesPerNode=2, isolation="process")
+    end = box.start(expect=expect)
+    assert (end.status, "a process gets 2 of 4 tpu devices, and TPU_CHIPS_PER" in end.message) == (78, True)
+    assert box.start(expect=expect, env={**BOUNDS, "TPU_PROCESS_BOUNDS": "2,1,1"}).status == 0
+
+
 @pytest.mark.parametrize("name", CHIPS)
 def test_some_chips_of_a_host_need_their_bounds(name: str, box: Box) -> None:
     expect, variables, bounds, said = CHIPS[name]
