@@ -83,6 +83,13 @@ def test_processes_that_do_not_fit_the_cores(name: str, box: Box) -> None:
     assert said in end.message
 
 
+def test_with_a_warning_alone_the_core_that_the_plugin_gives_is_named(box: Box) -> None:
+    neuron(box, 0, 1)
+    end = box.start(expect=torchrun(0, 1, processes=2, check="warn"))
+    assert end.status == 0
+    assert "local rank 1 -> neuron device 0 of 2, NeuronCore 1 (" in end.err
+
+
 def test_one_process_for_all_cores_under_spmd(box: Box) -> None:
     """torch_xla leaves the mask alone there: torch_xla/_internal/neuron.py, configure_pjrt_environment."""
     neuron(box, 0, 1)
