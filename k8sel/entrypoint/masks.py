@@ -33,6 +33,7 @@ def processes(row: Row, found: Found, hidden: dict[str, str], expectation: Expec
     result = []
     for rank in range(number):
         seen = _there(own(expectation.devices, number, rank, isolation, each), found)
+        seen = (placed and number > 1 and _holding(rank, found)) or seen
         alone = isolation == "process"  # then a rank sees only its own devices
         written = _hidden_or_masked(seen, row, found, hidden, expectation.order) if alone else everything
         unit = str(rank) if placed and number > 1 else ""
@@ -51,6 +52,12 @@ def by_unit(row: Row, expectation: Expectation) -> bool:
 def sharing(row: Row, devices: Sequence[int], processes: int) -> int:
     """Returns how many consecutive processes share a device: several only where a process gets one of its units."""
     return max(1, processes // len(devices)) if row.unit and devices else 1
+
+
+def _holding(unit: int, found: Found) -> tuple[int, ...]:
+    """Returns the position of the device with this unit; nothing if the devices' units are not known."""
+    known = [position for position, device in enumerate(found.devices) if device.number]
+    return tuple(position for position in known if unit in _numbers(found.devices[position].number))
 
 
 def _parts(row: Row, positions: tuple[int, ...], found: Found, unit: str) -> tuple[str, ...]:

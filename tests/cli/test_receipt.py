@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from receipts.made import line, log, two_nodes
+from receipts.made import line, log, receipt, two_nodes
 
 from k8sel.cli import gather
 from k8sel.errors import SpecError
@@ -54,6 +54,18 @@ def test_one_table(good: Path) -> None:
         "good-worker-0  3     1           GPU-0000-00000002  0000:02:00.0  0     ...0000,...0002  4        550.54.15  "
         "python 3.11.7, torch 2.6.0\n"
     )
+
+
+def test_a_device_without_uuid_and_address_is_shown_by_its_part(tmp_path: Path) -> None:
+    start = receipt("neuron-master-0", rank="0", accelerator="neuron", mask={})
+    cores = [{"uuid": "", "pci": "", "numa": None, "part": f"NeuronCore {core}"} for core in range(2)]
+    start["ranks"] = [{"localRank": core, "positions": [0], "devices": [each]} for core, each in enumerate(cores)]
+    (tmp_path / "neuron.log").write_text(log(start))
+    shown = k8sel("receipt", tmp_path / "neuron.log").stdout.splitlines()[1:]
+    assert [line.split()[:5] for line in shown] == [
+        ["neuron-master-0", "0", "0", "NeuronCore", "0"],
+        ["neuron-master-0", "1", "1", "NeuronCore", "1"],
+    ]
 
 
 def test_a_document_can_be_kept_and_shown_again(good: Path, tmp_path: Path) -> None:

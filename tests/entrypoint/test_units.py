@@ -83,6 +83,13 @@ def test_processes_that_do_not_fit_the_cores(name: str, box: Box) -> None:
     assert said in end.message
 
 
+def test_with_a_warning_alone_the_core_that_the_plugin_gives_is_named(box: Box) -> None:
+    neuron(box, 0, 1)
+    end = box.start(expect=torchrun(0, 1, processes=2, check="warn"))
+    assert end.status == 0
+    assert "local rank 1 -> neuron device 0 of 2, NeuronCore 1 (" in end.err
+
+
 def test_one_process_for_all_cores_under_spmd(box: Box) -> None:
     """torch_xla leaves the mask alone there: torch_xla/_internal/neuron.py, configure_pjrt_environment."""
     neuron(box, 0, 1)
@@ -169,6 +176,14 @@ CHIPS: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, str] | None, s
         "TPU_CHIPS_PER_PROCESS_BOUNDS=²,1,x is set, and a process gets 2 of 4 tpu devices",
     ),
 }
+
+
+def test_two_chips_for_each_of_two_processes_need_their_bounds(box: Box) -> None:
+    vfio(box, *((number, f"0000:00:{number:02x}.0", GOOGLE) for number in range(4, 8)))
+    expect = of("tpu", 0, 1, 2, 3, launcher="mpirun", processesPerNode=2, isolation="process")
+    end = box.start(expect=expect)
+    assert (end.status, "a process gets 2 of 4 tpu devices, and TPU_CHIPS_PER" in end.message) == (78, True)
+    assert box.start(expect=expect, env={**BOUNDS, "TPU_PROCESS_BOUNDS": "2,1,1"}).status == 0
 
 
 @pytest.mark.parametrize("name", CHIPS)

@@ -355,3 +355,19 @@ def test_the_jobs_name_is_the_programs(line: str, name: str) -> None:
 
 def test_a_dollar_in_a_value_is_the_programs_own() -> None:
     assert spec("A='$(X) $$' python t.py")["env"] == [{"name": "A", "value": "$$(X) $$$$"}]
+
+
+def test_processes_that_each_get_a_core_of_a_device() -> None:
+    made, notes = convert("torchrun --nproc_per_node=32 t.py", Options(image="i", accelerator="neuron"))
+    spec = yaml.safe_load(made)["spec"]
+    assert (spec["accelerator"]["count"], spec["processesPerNode"]) == (16, 32)
+    assert [note.message for note in notes] == [
+        "each process gets one NeuronCore; the job counts 2 of them in a device, which the line does not say"
+    ]
+
+
+@pytest.mark.parametrize(("line", "row"), [("torchrun --nproc_per_node=4 t.py", "tpu"), ("mpirun -np 4 t", "neuron")])
+def test_processes_that_cannot_share_a_device(line: str, row: str) -> None:
+    made, notes = convert(line, Options(image="i", accelerator=row))
+    assert yaml.safe_load(made)["spec"]["accelerator"] == {"type": row, "count": 4, "isolation": "process"}
+    assert any(f"only one process can open a device of type {row}, so" in note.message for note in notes)

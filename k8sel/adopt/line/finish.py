@@ -11,6 +11,7 @@ from msgspec import Struct
 from k8sel import api
 from k8sel.adopt.line import binding, ccl
 from k8sel.adopt.line.draft import Draft
+from k8sel.adopt.line.words import Word
 from k8sel.errors import FieldPath, Problem, SpecError
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.launchers import LAUNCHERS
@@ -117,8 +118,8 @@ def _counts(draft: Draft, row: Row) -> None:
     known: int | None = len(devices) if devices is not None else count
     if known is None and draft.processes:
         word = draft.processes_word or draft.command[0]
-        draft.put((*_ACCELERATOR, "count"), draft.processes, word)
-        known = draft.processes
+        known = _of_units(draft, row, draft.processes, word) or draft.processes
+        draft.put((*_ACCELERATOR, "count"), known, word)
         if draft.without_number:
             message = f"{draft.without_number}, so the job requests 1 device"
             draft.note(word, message, "set count: N for more")
@@ -126,6 +127,28 @@ def _counts(draft: Draft, row: Row) -> None:
         message = f"{draft.without_number}; it sees all {known} devices, in the job too"
         draft.warn(draft.command[0], message, f"leave processesPerNode out for {known} processes")
     _processes(draft, draft.processes, known)
+    _isolated(draft, row, draft.processes or known or 1)
+
+
+def _isolated(draft: Draft, row: Row, processes: int) -> None:
+    """Gives each process its own devices where only one process can open a device, and no plugin divides them."""
+    launcher = LAUNCHERS[draft.launcher]
+    if processes > 1 and row.exclusive and not launcher.starts_one and not (row.unit and launcher.restarts):
+        word = draft.processes_word or draft.command[0]
+        draft.put((*_ACCELERATOR, "isolation"), "process", word)
+        message = f"only one process can open a device of type {row.name}, so the job gives each process its own"
+        draft.note(word, message, "set launcher: python for one process with all devices")
+
+
+def _of_units(draft: Draft, row: Row, processes: int, word: Word) -> int:
+    """Returns the devices for so many processes, where each process gets one unit of a device; 0 for other types."""
+    if not row.unit or not LAUNCHERS[draft.launcher].restarts or processes % row.unit_counts[0]:
+        return 0
+    few, *more = row.unit_counts
+    others = " or ".join(f"count: {processes // number}" for number in more if not processes % number)
+    message = f"each process gets one {row.unit}; the job counts {few} of them in a device, which the line does not say"
+    draft.note(word, message, f"set {others} for devices of more" if others else "")
+    return processes // few
 
 
 def _processes(draft: Draft, processes: int | None, devices: int | None) -> None:

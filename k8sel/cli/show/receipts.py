@@ -31,7 +31,7 @@ def receipts(found: Receipts, output: str) -> None:
 
 def _row(each: Process) -> tuple[str, ...]:
     devices = each.own.get("devices", [])
-    columns = (_column(devices, name) for name in ("uuid", "pci", "numa"))
+    columns = (_column(devices, "uuid") or _parts(devices), _column(devices, "pci"), _column(devices, "numa"))
     rank = "-" if each.rank is None else str(each.rank)
     return (
         *(plain(each.node), rank, str(each.local_rank)),
@@ -46,6 +46,11 @@ def _column(devices: Sequence[Fields], name: str) -> str:
     """One fact about each device of a process; empty if it is unknown for all."""
     facts = ["-" if device.get(name) in (None, "") else str(device[name]) for device in devices]
     return ",".join(facts) if set(facts) - {"-"} else ""
+
+
+def _parts(devices: Sequence[Fields]) -> str:
+    """The parts of devices without UUID and address, such as the NeuronCore of a process."""
+    return "" if any(device.get("pci") for device in devices) else _column(devices, "part")
 
 
 def _mask(start: Fields) -> str:
