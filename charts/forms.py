@@ -74,7 +74,8 @@ def _keyed(pattern: str, value: Schema, others: Mapping[str, Any]) -> Schema:
 def _names(fields: Mapping[str, Schema]) -> None:
     """Restricts names of other objects, and values that become labels."""
     spec, scheduling = fields["Spec"], fields["Scheduling"]
-    for field in (spec["serviceAccountName"], scheduling["priorityClassName"], scheduling["schedulerName"]):
+    named = [spec["serviceAccountName"], spec["runtimeClassName"]]
+    for field in (*named, scheduling["priorityClassName"], scheduling["schedulerName"]):
         field.update(SUBDOMAIN)
     scheduling["queue"]["pattern"] = LABEL_VALUE["pattern"]
     spec["nodeSelector"] |= _keyed(_KEY, LABEL_VALUE, {})

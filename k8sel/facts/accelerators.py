@@ -24,6 +24,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # the variable that selects the host's devices for the container: a set
     exposure_hide: dict[str, str]
+    runtime_class: str | None = None  # the RuntimeClass whose runtime reads exposure_env, where it is not the default
     docker_driver: str | None  # the driver of the device request that exposes chosen devices
     docker_runtime: str | None  # the runtime that reads exposure_env instead
     docker_nodes: tuple[str, ...]  # device nodes: one for all; {n}: by number; *: one a device, by PCI address
