@@ -102,7 +102,8 @@ def _accelerator(part: Schema) -> None:
 def _of_row(row: accelerators.Row) -> Schema:
     """Returns the schema of the fields that depend on the type's row."""
     said: Schema = {"order": {"enum": [None, "pci", *(order for order in row.order_env if order != "pci")]}}
-    said["resource"] = {"pattern": _whole(row.resource_pattern)} if row.resource_pattern else NOTHING
+    ended = {"not": {"enum": row.resources_ended}} if row.resources_ended else {}
+    said["resource"] = {"pattern": _whole(row.resource_pattern), **ended} if row.resource_pattern else NOTHING
     if not row.is_device:
         said |= {"count": {"enum": [None, 0]}, "devices": {"maxItems": 0}, "memory": NOTHING}
     if row.product_label is None:

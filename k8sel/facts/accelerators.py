@@ -20,6 +20,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     in_container: bool  # can be given to a container at all
     resource_name: str | None
     resource_pattern: str | None  # matches other resource names of this device as a whole
+    resources_ended: tuple[str, ...] = ()  # names that match, and that no plugin of today serves
     product_label: str | None
     memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # the variable that selects the host's devices for the container: a set

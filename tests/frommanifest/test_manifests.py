@@ -269,6 +269,13 @@ def test_devices_of_the_hosts_are_the_hosts() -> None:
     assert "NVIDIA_VISIBLE_DEVICES is a set" in "\n".join(map(str, notes))
 
 
+def test_a_resource_that_ended_becomes_the_one_that_is_served() -> None:
+    text = manifest("no-shared-memory").replace("nvidia.com/gpu", "aws.amazon.com/neurondevice")
+
+    assert "resource" not in yaml.safe_load(convert(text, Options())[0])["spec"]["accelerator"]
+    assert "no plugin serves aws.amazon.com/neurondevice any longer" in said(text)
+
+
 def test_an_object_of_a_cluster_is_one_too() -> None:
     """As `kubectl get -o yaml` prints it."""
     kept = "  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: '{}'\n  uid: 1f\n  generation: 1\n"

@@ -34,8 +34,9 @@ from matrix.hosts import DEVICES, MODULES, Host
 from matrix.vendors import HOSTS
 
 VARIABLES = sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
-# CUDA's images bring it: without a word of the job, every GPU would be in the container.
-IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all"}
+# Images bring these: without a word of the job, a runtime that is the node's default would expose every device.
+IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all", "ASCEND_VISIBLE_DEVICES": "0-3"}
+READ = {"cuda": "NVIDIA_VISIBLE_DEVICES", "npu": "ASCEND_VISIBLE_DEVICES"}
 SHOW = "#!/bin/sh\nenv\necho\n"
 BUILT_IN = '#!/bin/sh\nexec /bin/sh "${0%/*/*}/entrypoint" "$@"\n'
 # Starts its processes one after the other, so that what they print is in their order.
@@ -168,7 +169,8 @@ DOORS = {"kubernetes": _kubernetes, "host": _host, "docker": _docker, "run": _ru
 
 def _unasked(plan: JobPlan, variables: Mapping[str, str]) -> Collection[int]:
     """Returns the devices in a container without a request: those of the image's variable, if a runtime reads it."""
-    return DEVICES if plan.devices.type == "cuda" and variables["NVIDIA_VISIBLE_DEVICES"] == "all" else ()
+    name = READ.get(plan.devices.type, "")
+    return DEVICES if name and variables[name] == IMAGE[name] else ()
 
 
 def _started(start: Start, box: Box) -> Seen:

@@ -54,8 +54,11 @@ VENDORS = {
     "rocm": Vendor(Host(hosts.rocm, hosts.render_nodes()), Driver("HIP_VISIBLE_DEVICES", as_rocm_lists_them)),
     "cpu": Vendor(Host(lambda box, held: None), Driver(mask="")),
     "mps": Vendor(Host(lambda box, held: box.write("uname", "Darwin arm64\n"), nodes=("",)), Driver(mask="")),
-    # hiascend.com, environment variables: ASCEND_RT_VISIBLE_DEVICES takes ascending numbers
-    "npu": Vendor(hosts.numbered("davinci"), Driver("ASCEND_RT_VISIBLE_DEVICES", ordered=False)),
+    # Ascend/pytorch torch_npu/npu/__init__.py, _parse_visible_devices and _device_count_ascend_hal
+    "npu": Vendor(
+        hosts.numbered("davinci"),
+        Driver("ASCEND_RT_VISIBLE_DEVICES", empty_is_all=False, ordered=False, ascending=True),
+    ),
     # aws-neuron/aws-neuron-driver neuron_cdev.c: one range of cores, from 0 for the container's first device
     "neuron": Vendor(
         Host(lambda box, held: trees.neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),

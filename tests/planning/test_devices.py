@@ -78,6 +78,17 @@ def test_without_devices_every_vendor_is_hidden(accelerator: dict[str, Any]) -> 
     assert variables(worker).items() >= hide_env().items()
 
 
+@pytest.mark.parametrize("accelerator", [{"type": "cpu"}, {"type": "cuda", "devices": []}])
+def test_a_job_without_devices_gets_none_from_the_runtimes_that_know_void(accelerator: dict[str, Any]) -> None:
+    worker = container(emit(accelerator)["spec"]["pytorchReplicaSpecs"]["Master"])
+    exposing = {each.exposure_env for each in ROWS.values()} - {None}
+
+    assert {name: value for name, value in variables(worker).items() if name in exposing} == {
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "ASCEND_VISIBLE_DEVICES": "void",
+    }
+
+
 def test_an_mpi_launcher_sees_no_device_and_its_nodes_do() -> None:
     replicas = emit({"type": CUDA, "count": 2}, launcher="mpirun")["spec"]["mpiReplicaSpecs"]
     launcher, worker = container(replicas["Launcher"]), container(replicas["Worker"])

@@ -135,7 +135,10 @@ def _devices(draft: Draft, container: Container, places: Places) -> None:
     word = places.word(str(first.count), first.path)
     draft.row_hints.setdefault(first.row.name, word)
     draft.put(("spec", "accelerator", "count"), first.count, word)
-    if first.resource != first.row.resource_name:
+    if first.resource in first.row.resources_ended:
+        message = f"no plugin serves {first.resource} any longer: the job requests {first.row.resource_name}"
+        draft.note(word, message)
+    elif first.resource != first.row.resource_name:
         draft.put(("spec", "accelerator", "resource"), first.resource, word)
     exposure = draft.env.pop(first.row.exposure_env or "", None)
     if exposure:
