@@ -108,7 +108,7 @@ def _of_row(row: accelerators.Row) -> Schema:
         said |= {"count": {"enum": [None, 0]}, "devices": {"maxItems": 0}, "memory": NOTHING}
     if row.product_label is None:
         said["product"] = {"maxItems": 0}
-    if row.is_device and (row.exposure_env is None or row.mask_value == "module"):
+    if row.is_device and row.exposure_env is None:
         said["allocation"] = {"enum": [None, "devicePlugin"]}
     return said
 

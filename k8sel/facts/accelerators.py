@@ -24,6 +24,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     product_label: str | None
     memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # the variable that selects the host's devices for the container: a set
+    host_env: str | None = None  # the same by the mask's own numbers, for pods; None: exposure_env counts as the mask
     exposure_hide: dict[str, str]
     runtime_class: str | None = None  # the RuntimeClass whose runtime reads exposure_env, where it is not the default
     docker_driver: str | None  # the driver of the device request that exposes chosen devices
@@ -40,6 +41,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mask_env: str | None  # the mask: the variable that selects the devices that a process sees
     mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
+    groups: tuple[tuple[int, ...], ...] = ()  # the mask's numbers that the vendor documents as groups; (): any
     mask_hide: dict[str, str]
     library: str | None  # the vendor's library, which comes with the driver or its runtime, and never with torch
     library_needs: str | None  # the package that has it

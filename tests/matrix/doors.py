@@ -93,11 +93,20 @@ def _job(row: str, accelerator: Mapping[str, Any], door: str) -> api.Job:
     isolated = accelerator.get("isolation") == "process"
     launched = {"launcher": "torchrun", "processesPerNode": 2} if isolated else {"launcher": "python"}
     mode = {"entrypoint": {"mode": "image"}} if door == "docker" else {}
-    asked = {"type": row, **accelerator, **({"allocation": "host"} if door == "host" else {})}
+    asked = {"type": row, **(_on_the_host(row, accelerator) if door == "host" else accelerator)}
     spec = {"image": "image", "command": ["show"], **launched, **mode, "accelerator": asked}
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "job"}, "spec": spec}
     (job,) = api.load(json.dumps(file).encode(), "job.yaml")
     return job
+
+
+def _on_the_host(row: str, accelerator: Mapping[str, Any]) -> dict[str, Any]:
+    """The same devices, by the numbers of this host."""
+    named, asked = HOSTS[row].named, {**accelerator, "allocation": "host"}
+    if named == DEVICES:
+        return asked
+    devices = asked.pop("devices", range(asked.pop("count", 0)))
+    return {**asked, "devices": [named[device] for device in devices]}
 
 
 def _kubernetes(plan: JobPlan, host: Host, machine: Box) -> Start:
@@ -115,8 +124,11 @@ def _kubernetes(plan: JobPlan, host: Host, machine: Box) -> Start:
 def _host(plan: JobPlan, host: Host, machine: Box) -> Start:
     """On Kubernetes with `allocation: host`, the vendor's runtime reads the pod's own variable."""
     start, row = _kubernetes(plan, host, machine), accelerators.by_name(plan.devices.type)
-    listed = start.env.get(str(row.exposure_env), "").split(",")
-    held = [n for n in DEVICES[: len(host.nodes)] if str(host.numbers[n]) in listed]
+    # HabanaAI/gaudi-container-runtime cmd/habana-container-runtime/specs.go, filterDevicesByENV
+    read = {"hpu": ("HABANA_VISIBLE_MODULES", MODULES)}
+    name, numbers = read.get(plan.devices.type, (str(row.exposure_env), host.numbers))
+    listed = start.env.get(name, "").split(",")
+    held = [n for n in DEVICES[: len(host.nodes)] if str(numbers[n]) in listed]
     return replace(start, held=held or start.held)
 
 

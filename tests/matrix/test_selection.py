@@ -44,7 +44,7 @@ WRITTEN: dict[str, dict[str, tuple[str | None, list[str] | None]]] = {
     },
     "hpu": {  # the machine's modules are 4 to 7; its runtime calls devices 0 and 2 what their nodes are called
         "kubernetes": ("HABANA_VISIBLE_MODULES=7,5", None),
-        "host": (None, None),
+        "host": ("HABANA_VISIBLE_MODULES=6,4", None),
         "docker": ("HABANA_VISIBLE_DEVICES=2,3 HABANA_VISIBLE_MODULES=6,4", None),
         "run": ("HABANA_VISIBLE_MODULES=6,4", None),
     },

@@ -12,7 +12,7 @@ from entrypoint import trees
 
 from matrix import hosts
 from matrix.drivers import Driver, as_rocm_lists_them, modules, pairs, pairs_of_cores, uuids_and_counted
-from matrix.hosts import DEVICES, MINORS, Host
+from matrix.hosts import DEVICES, MINORS, MODULES, Host
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,10 @@ VENDORS = {
         Driver("ZE_AFFINITY_MASK", ordered=False, counts={"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
         not_by_the_host="type xpu has no variable that exposes chosen host devices to a container",
     ),
-    # docs.habana.ai v1.10, "Multiple Workloads on a Single Node"; huggingface/optimum-habana#1089
+    # HabanaAI/gaudi-pytorch-bridge habana_frameworks/torch/distributed/hccl/__init__.py, _setup_module_id
     "hpu": Vendor(
-        Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS),
+        Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS, named=MODULES),
         Driver("HABANA_VISIBLE_MODULES", modules),
-        not_by_the_host="HABANA_VISIBLE_DEVICES and HABANA_VISIBLE_MODULES number devices differently on each host",
         not_by_process=(
             "each process already has its own device: its local rank is an index into HABANA_VISIBLE_MODULES"
         ),

@@ -51,6 +51,14 @@ def test_by_the_hosts_numbers_a_set_is_exposed_and_positions_order_it(
     assert masks(given, "docker") == expected
 
 
+def test_by_modules_the_container_gets_them_and_the_entrypoint_orders_them() -> None:
+    devices = plan({"type": "hpu", "devices": [6, 4], "allocation": "host"}).devices
+
+    assert devices.exposure_env == {"HABANA_VISIBLE_MODULES": "4,6"}
+    assert (devices.positions, devices.mask_env) == ((1, 0), {})
+    assert plan({"type": "hpu", "devices": [6, 4]}, "docker").devices.exposure_env == {"HABANA_VISIBLE_DEVICES": "4,6"}
+
+
 @pytest.mark.parametrize(
     ("given", "mask"), [({"count": 2}, "0,1"), ({"devices": [2, 0]}, "2,0"), ({}, "0"), ({"devices": []}, "")]
 )

@@ -166,7 +166,10 @@ def _without_request(draft: Draft, container: Container, places: Places) -> None
         if word is None or word.text in NOTHING:
             continue
         draft.row_hints.setdefault(row.name, word)
-        if word.text == "all":
+        if row.host_env:
+            message = f"{row.exposure_env} and allocation: host number devices differently"
+            draft.refuse(word, message, f"set {row.host_env} instead, or request the devices in resources.limits")
+        elif word.text == "all":
             message = f"{row.exposure_env}=all: the manifest does not give the number of devices"
             draft.refuse(word, message, "request the devices in resources.limits")
         draft.put(("spec", "accelerator", "allocation"), "host", word)
