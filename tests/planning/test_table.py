@@ -85,6 +85,8 @@ def test_a_rows_pattern_takes_its_own_resource(row: Row) -> None:
 @pytest.mark.parametrize(
     ("name", "resource", "known"),
     [
+        ("cuda", "nvidia.com/mig-1g.35gb", True),  # GB300
+        ("cuda", "nvidia.com/mig-7g.269gb", True),  # B300
         ("npu", "huawei.com/Ascend910", True),
         ("npu", "huawei.com/Ascend310P", True),
         ("npu", "huawei.com/npu", True),  # Ascend 950
