@@ -276,6 +276,14 @@ def test_a_resource_that_ended_becomes_the_one_that_is_served() -> None:
     assert "no plugin serves aws.amazon.com/neurondevice any longer" in said(text)
 
 
+def test_modules_of_a_host_are_the_hosts_in_their_order() -> None:
+    text = manifest("exposure-without-request").replace("value: void", "value: '2,0'")
+    made, _ = convert(text.replace("NVIDIA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"), Options())
+
+    accelerator = yaml.safe_load(made)["spec"]["accelerator"]
+    assert (accelerator["type"], accelerator["devices"], accelerator["allocation"]) == ("hpu", [2, 0], "host")
+
+
 def test_device_indices_of_a_host_that_counts_modules_are_refused() -> None:
     text = manifest("exposure-without-request").replace("value: void", "value: '2,0'")
 

@@ -162,16 +162,17 @@ def _resources(draft: Draft, container: Container, places: Places) -> None:
 def _without_request(draft: Draft, container: Container, places: Places) -> None:
     """Takes a container without a request: no devices, or those that a variable of its runtime exposes."""
     for row in ROWS.values():
-        word = draft.env.get(row.exposure_env or "")
+        name = next((each for each in (row.host_env, row.exposure_env) if each and each in draft.env), "")
+        word = draft.env.get(name)
         if word is None or word.text in NOTHING:
             continue
         draft.row_hints.setdefault(row.name, word)
-        if row.host_env:
-            message = f"{row.exposure_env} and allocation: host number devices differently"
-            draft.refuse(word, message, f"set {row.host_env} instead, or request the devices in resources.limits")
-        elif word.text == "all":
-            message = f"{row.exposure_env}=all: the manifest does not give the number of devices"
+        if word.text == "all":
+            message = f"{name}=all: the manifest does not give the number of devices"
             draft.refuse(word, message, "request the devices in resources.limits")
+        elif row.host_env and name != row.host_env:
+            message = f"{name} and allocation: host number devices differently"
+            draft.refuse(word, message, f"set {row.host_env} instead, or request the devices in resources.limits")
         draft.put(("spec", "accelerator", "allocation"), "host", word)
         return
     draft.row_hints.setdefault(without_devices().name, places.word("", container.path))
