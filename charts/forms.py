@@ -74,7 +74,8 @@ def _keyed(pattern: str, value: Schema, others: Mapping[str, Any]) -> Schema:
 def _names(fields: Mapping[str, Schema]) -> None:
     """Restricts names of other objects, and values that become labels."""
     spec, scheduling = fields["Spec"], fields["Scheduling"]
-    for field in (spec["serviceAccountName"], scheduling["priorityClassName"], scheduling["schedulerName"]):
+    named = [spec["serviceAccountName"], spec["runtimeClassName"]]
+    for field in (*named, scheduling["priorityClassName"], scheduling["schedulerName"]):
         field.update(SUBDOMAIN)
     scheduling["queue"]["pattern"] = LABEL_VALUE["pattern"]
     spec["nodeSelector"] |= _keyed(_KEY, LABEL_VALUE, {})
@@ -101,12 +102,13 @@ def _accelerator(part: Schema) -> None:
 def _of_row(row: accelerators.Row) -> Schema:
     """Returns the schema of the fields that depend on the type's row."""
     said: Schema = {"order": {"enum": [None, "pci", *(order for order in row.order_env if order != "pci")]}}
-    said["resource"] = {"pattern": _whole(row.resource_pattern)} if row.resource_pattern else NOTHING
+    ended = {"not": {"enum": row.resources_ended}} if row.resources_ended else {}
+    said["resource"] = {"pattern": _whole(row.resource_pattern), **ended} if row.resource_pattern else NOTHING
     if not row.is_device:
         said |= {"count": {"enum": [None, 0]}, "devices": {"maxItems": 0}, "memory": NOTHING}
     if row.product_label is None:
         said["product"] = {"maxItems": 0}
-    if row.is_device and (row.exposure_env is None or row.mask_value == "module"):
+    if row.is_device and row.exposure_env is None:
         said["allocation"] = {"enum": [None, "devicePlugin"]}
     return said
 

@@ -40,7 +40,7 @@ def build() -> bytes:
     content.update(_sources(package.joinpath("entrypoint"), "k8sel/entrypoint/"))
     for name, fields in _READ.items():
         table = json.loads(package.joinpath("facts", name).read_bytes())
-        read = {key: {field: row[field] for field in fields} for key, row in table.items()}
+        read = {key: {field: row[field] for field in fields if field in row} for key, row in table.items()}
         content[f"k8sel/facts/{name}"] = json.dumps(read, separators=(",", ":"), sort_keys=True).encode()
     return _zip(content)
 

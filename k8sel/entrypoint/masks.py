@@ -148,6 +148,20 @@ def unequal(devices: Sequence[int], processes: int, isolation: str) -> bool:
     return isolation == "process" and len(devices) % processes != 0
 
 
+def ungrouped(row: Row, number: int, numbers: Sequence[int] = ()) -> str:
+    """Returns the groups to use instead, if the vendor documents groups and this is none of them; else nothing.
+
+    Without the devices' ``numbers``, only how many they are is compared.
+    """
+    alike = [list(group) for group in row.groups if len(group) == number]
+    if number < 2 or not row.groups or (alike and (not numbers or sorted(numbers) in alike)):
+        return ""
+    if alike:
+        return " or ".join(",".join(map(str, group)) for group in alike)
+    *fewer, most = sorted({len(group) for group in row.groups})
+    return f"{', '.join(map(str, fewer))} or {most} devices"
+
+
 def unordered(row: Row, shares: list[tuple[int, ...]]) -> bool:
     """Tells whether a process wants an order that its mask cannot have, because the mask is a set."""
     return not row.maskOrdered and any(list(seen) != sorted(seen) for seen in shares)

@@ -11,7 +11,7 @@ import k8sel
 from k8sel.entrypoint.lean import TYPE_CHECKING, loads, record
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
 BY_NUMBER = ("module", "range")  # mask values that only the devices show: if they are not known, there is no mask
 
@@ -38,6 +38,7 @@ class Row:
     library: str | None  # the vendor's own library, which comes with the driver or its runtime, never with torch
     libraryNeeds: str | None  # the package or setting that provides it
     orderEnv: dict[str, dict[str, str]]  # order -> variables that make the driver count so
+    groups: Sequence[Sequence[int]] = ()  # numbers of the mask that the vendor documents as groups; (): any
 
 
 FIELDS = tuple(Row.__annotations__)[1:]
@@ -46,7 +47,7 @@ FIELDS = tuple(Row.__annotations__)[1:]
 def accelerators() -> dict[str, Row]:
     """Returns every row of the table, by name."""
     rows = _table("accelerators.json")
-    return {name: Row(name, *(row[field] for field in FIELDS)) for name, row in rows.items()}
+    return {name: Row(name, **{field: row[field] for field in FIELDS if field in row}) for name, row in rows.items()}
 
 
 def launchers() -> dict[str, dict[str, bool]]:

@@ -20,10 +20,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     in_container: bool  # can be given to a container at all
     resource_name: str | None
     resource_pattern: str | None  # matches other resource names of this device as a whole
+    resources_ended: tuple[str, ...] = ()  # names that match, and that no plugin of today serves
     product_label: str | None
     memory_label: str | None  # MiB of one device, in whole numbers
     exposure_env: str | None  # the variable that selects the host's devices for the container: a set
+    host_env: str | None = None  # the same by the mask's own numbers, for pods; None: exposure_env counts as the mask
     exposure_hide: dict[str, str]
+    runtime_class: str | None = None  # the RuntimeClass whose runtime reads exposure_env, where it is not the default
     docker_driver: str | None  # the driver of the device request that exposes chosen devices
     docker_runtime: str | None  # the runtime that reads exposure_env instead
     docker_nodes: tuple[str, ...]  # device nodes: one for all; {n}: by number; *: one a device, by PCI address
@@ -38,6 +41,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mask_env: str | None  # the mask: the variable that selects the devices that a process sees
     mask_value: Literal["uuid", "index", "module", "range"] | None
     mask_ordered: bool  # the mask's order is the processes' order
+    groups: tuple[tuple[int, ...], ...] = ()  # the mask's numbers that the vendor documents as groups; (): any
     mask_hide: dict[str, str]
     exclusive: bool | None  # one process alone can use a device: it opens or reserves all that its mask shows
     unit: str | None  # the part of a device that a process of torch's agent gets from the framework's plugin

@@ -299,6 +299,17 @@ class Spec(_Model, frozen=True, kw_only=True):
     ] = None
     image_pull_secrets: Annotated[tuple[dict[str, str], ...], Meta(description="As in a pod.")] = ()
     service_account_name: Annotated[str, Meta(min_length=1, description="As in a pod.")] | None = None
+    runtime_class_name: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="As in a pod: the nodes' container runtime. Host allocation may need it.",
+                examples=["nvidia"],
+            ),
+        ]
+        | None
+    ) = None
     security_context: Annotated[dict[str, Any], Meta(description="The container's, as in Kubernetes.")] = {}
     pod_security_context: Annotated[dict[str, Any], Meta(description="The pod's, as in Kubernetes.")] = {}
     node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes that may run it.")] = {}

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import UNSET
 
+from k8sel.entrypoint import masks
 from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts import accelerators
 from k8sel.facts.kinds import JOB_KINDS
 from k8sel.facts.launchers import LAUNCHERS
 from k8sel.facts.platforms import Platform
@@ -93,6 +95,27 @@ def _uncounted(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
         )
 
 
+def _ungrouped(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
+    """Warns of devices that the vendor does not document as a group; the numbers are known if the file has them."""
+    exposed = devices.exposed
+    instead = masks.ungrouped(accelerators.by_name(devices.type).at_start, len(devices.positions), exposed)
+    if instead:
+        which = f"devices {', '.join(map(str, exposed))}" if exposed else f"{len(devices.positions)} devices on a node"
+        message = f"{which} are not a group that the vendor documents"
+        yield _warning(("accelerator", "devices"), message, f"use {instead}")
+
+
+def _other_runtime(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
+    row = accelerators.by_name(devices.type)
+    if devices.exposed and row.runtime_class and spec.runtime_class_name is None:
+        yield _warning(
+            ("runtimeClassName",),
+            f"only the container runtime {row.runtime_class} reads {row.exposure_env}, "
+            "and many clusters start pods with another one",
+            f"write runtimeClassName: {row.runtime_class}",
+        )
+
+
 def _launchers_value(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
     """Warns of an MPI job's variables that differ from pod to pod, where no entrypoint runs.
 
@@ -130,4 +153,4 @@ def _retries(spec: CompleteSpec, devices: Devices) -> Iterator[Problem]:
 
 RULES: tuple[Rule, ...] = (_idle_devices, _idle_processes, _through_torchrun, _unchecked)
 CONTAINER_RULES: tuple[Rule, ...] = (_shared_memory,)
-CLUSTER_RULES: tuple[Rule, ...] = (_cpu_number, _uncounted, _launchers_value, _retries)
+CLUSTER_RULES: tuple[Rule, ...] = (_cpu_number, _uncounted, _ungrouped, _other_runtime, _launchers_value, _retries)

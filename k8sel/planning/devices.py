@@ -22,8 +22,10 @@ def plan(accelerator: CompleteAccelerator, platform: Platform) -> Devices:
         return _none(row)
     if not platform.in_container:
         return _some(accelerator, row, positions=accelerator.devices)
-    if platform.exposes or accelerator.allocation == "host":
-        return _host(accelerator, row)
+    if platform.exposes:
+        return _host(accelerator, row, row.exposure_env)
+    if accelerator.allocation == "host":
+        return _host(accelerator, row, row.host_env or row.exposure_env)
     return _plugin(accelerator, row)
 
 
@@ -64,16 +66,16 @@ def _plugin(accelerator: CompleteAccelerator, row: Row) -> Devices:
     return replace(chosen, resource_name=accelerator.resource or row.resource_name, count=accelerator.count)
 
 
-def _host(accelerator: CompleteAccelerator, row: Row) -> Devices:
+def _host(accelerator: CompleteAccelerator, row: Row, variable: str | None) -> Devices:
     exposed = sorted(accelerator.devices)
     positions = tuple(exposed.index(device) for device in accelerator.devices)
     chosen = _some(accelerator, row, positions=positions)
-    return replace(chosen, exposed=tuple(exposed), exposure_env=exposing(row, exposed))
+    return replace(chosen, exposed=tuple(exposed), exposure_env=exposing(variable, exposed))
 
 
-def exposing(row: Row, exposed: Iterable[int]) -> Mapping[str, str]:
-    """Returns the variable that exposes these host devices in a container; nothing if the row has none."""
-    return {row.exposure_env: ",".join(map(str, exposed))} if row.exposure_env else {}
+def exposing(variable: str | None, exposed: Iterable[int]) -> Mapping[str, str]:
+    """Returns the ``variable`` that exposes these host devices in a container; nothing if the row has none."""
+    return {variable: ",".join(map(str, exposed))} if variable else {}
 
 
 def _some(accelerator: CompleteAccelerator, row: Row, *, positions: tuple[int, ...]) -> Devices:

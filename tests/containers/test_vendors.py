@@ -25,7 +25,8 @@ masks = {name: value for name, value in os.environ.items() if "VISIBLE" in name 
 print(json.dumps([sorted(str(p)[5:] for p in nodes if p.name != "null"), masks]))
 """
 SHOW = ("python3", "-c", SEEN)
-HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1", "NVIDIA_VISIBLE_DEVICES": "void"}
+RUNTIMES = {"NVIDIA_VISIBLE_DEVICES": "void", "ASCEND_VISIBLE_DEVICES": "void"}
+HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1", **RUNTIMES}
 
 
 def dri(*minors: int) -> list[str]:

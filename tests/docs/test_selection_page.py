@@ -54,5 +54,5 @@ def test_the_overview_says_in_a_word_what_the_cells_say() -> None:
     )
     assert "| cuda | every platform | yes | yes | yes | yes |" in lines
     assert "| xpu | kubernetes, docker, run | yes | yes | process | yes |" in lines
-    assert "| hpu | kubernetes, docker, run | node | node | node | yes |" in lines
+    assert "| hpu | every platform | node | node | node | yes |" in lines
     assert {line.split()[1] for line in lines} == {name.split()[0] for name in cells}

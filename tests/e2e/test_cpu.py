@@ -74,8 +74,8 @@ def test_it_runs_where_restricted_is_enforced(cluster: Cluster) -> None:
         assert (applied.returncode, applied.stderr) == (0, "")
         log = cluster.k8sel("logs", "safe", "-n", namespace).stdout
     env, nodes = json.loads(next(line for line in log.splitlines() if " saw " in f" {line}").split("saw ", 1)[1])
-    hidden = {name: env.get(name) for name in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
-    assert hidden == {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+    runtimes = {"NVIDIA_VISIBLE_DEVICES": "void", "ASCEND_VISIBLE_DEVICES": "void"}
+    assert env.items() >= {**runtimes, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}.items()
     assert nodes == []
     assert env["OMP_NUM_THREADS"] == "1"  # from the CPU limit, not from the machine
 

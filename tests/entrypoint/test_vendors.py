@@ -384,6 +384,33 @@ def test_modules_are_permuted_within_the_plugins_own_list(box: Box) -> None:
     assert "HLS_MODULE_ID=3 is set" in box.start(expect=of("hpu", 0), env={"HLS_MODULE_ID": "3"}).message
 
 
+GROUPS, FOURS = "0,1 or 2,3 or 4,5 or 6,7", "0,1,2,3 or 4,5,6,7"
+
+
+@pytest.mark.parametrize(
+    ("modules", "devices", "said"),
+    [
+        ((0, 1, 2, 3, 4, 5, 6, 7), (0, 1, 2, 3, 4, 5, 6, 7), ""),
+        ((0, 1, 2, 3, 4, 5, 6, 7), (7, 6), ""),
+        ((4, 5, 6, 7), (3, 0, 1, 2), ""),
+        ((5,), (0,), ""),
+        ((4, 5, 6, 7), (1, 2), f"5,6 is not a group of devices that the vendor documents: use {GROUPS}"),
+        ((1, 2, 4, 5), (0, 1, 2, 3), f"1,2,4,5 is not a group of devices that the vendor documents: use {FOURS}"),
+        ((0, 1, 2), (0, 1, 2), "0,1,2 is not a group of devices that the vendor documents: use 2, 4 or 8 devices"),
+        ((8, 9), (0, 1), f"8,9 is not a group of devices that the vendor documents: use {GROUPS}"),
+    ],
+)
+def test_a_group_that_the_vendor_does_not_document_is_noted(
+    modules: tuple[int, ...], devices: tuple[int, ...], said: str, box: Box
+) -> None:
+    gaudi(box, *((minor, module) for minor, module in enumerate(modules)))
+    end = box.start(expect=of("hpu", *devices, count=len(modules)))
+
+    assert end.status == 0
+    assert ("vendor documents" in end.err) is bool(said)
+    assert said in end.err
+
+
 def test_one_module_twice_is_one_device(box: Box) -> None:
     gaudi(box, (0, 4), (1, 4))
     end = box.start(expect=of("hpu", 1, 0))

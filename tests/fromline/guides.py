@@ -30,7 +30,7 @@ QA_LINES = r""" python3 run_qa.py \
  --ddp_backend ccl \
  --use_ipex"""
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
-ALL_HIDDEN = {**HIDDEN, "NVIDIA_VISIBLE_DEVICES": "void"}
+ALL_HIDDEN = {**HIDDEN, "NVIDIA_VISIBLE_DEVICES": "void", "ASCEND_VISIBLE_DEVICES": "void"}
 TORCHRUN = ("k8sel-entrypoint", "--", "torchrun", "--standalone", "--nproc-per-node")
 ACCELERATE = (
     *("k8sel-entrypoint", "--", "accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"),

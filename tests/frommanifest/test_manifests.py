@@ -269,6 +269,28 @@ def test_devices_of_the_hosts_are_the_hosts() -> None:
     assert "NVIDIA_VISIBLE_DEVICES is a set" in "\n".join(map(str, notes))
 
 
+def test_a_resource_that_ended_becomes_the_one_that_is_served() -> None:
+    text = manifest("no-shared-memory").replace("nvidia.com/gpu", "aws.amazon.com/neurondevice")
+
+    assert "resource" not in yaml.safe_load(convert(text, Options())[0])["spec"]["accelerator"]
+    assert "no plugin serves aws.amazon.com/neurondevice any longer" in said(text)
+
+
+def test_modules_of_a_host_are_the_hosts_in_their_order() -> None:
+    text = manifest("exposure-without-request").replace("value: void", "value: '2,0'")
+    made, _ = convert(text.replace("NVIDIA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"), Options())
+
+    accelerator = yaml.safe_load(made)["spec"]["accelerator"]
+    assert (accelerator["type"], accelerator["devices"], accelerator["allocation"]) == ("hpu", [2, 0], "host")
+
+
+def test_device_indices_of_a_host_that_counts_modules_are_refused() -> None:
+    text = manifest("exposure-without-request").replace("value: void", "value: '2,0'")
+
+    with pytest.raises(SpecError, match="HABANA_VISIBLE_DEVICES and allocation: host number devices differently"):
+        convert(text.replace("NVIDIA_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES"), Options())
+
+
 def test_an_object_of_a_cluster_is_one_too() -> None:
     """As `kubectl get -o yaml` prints it."""
     kept = "  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: '{}'\n  uid: 1f\n  generation: 1\n"

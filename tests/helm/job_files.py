@@ -134,6 +134,7 @@ VALUES: dict[str, Strategy] = {
     ),
     "imagePullSecrets": st.lists(st.just({"name": "registry"}), max_size=1),
     "serviceAccountName": _name,
+    "runtimeClassName": _name,
     "securityContext": _some(
         **_user,
         privileged=st.booleans(),

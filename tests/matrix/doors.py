@@ -34,8 +34,9 @@ from matrix.hosts import DEVICES, MODULES, Host
 from matrix.vendors import HOSTS
 
 VARIABLES = sorted({name for row in accelerators.ROWS.values() for name in row.owned_env})
-# CUDA's images bring it: without a word of the job, every GPU would be in the container.
-IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all"}
+# Images bring these: without a word of the job, a runtime that is the node's default would expose every device.
+IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all", "ASCEND_VISIBLE_DEVICES": "0-3"}
+READ = {"cuda": "NVIDIA_VISIBLE_DEVICES", "npu": "ASCEND_VISIBLE_DEVICES"}
 SHOW = "#!/bin/sh\nenv\necho\n"
 BUILT_IN = '#!/bin/sh\nexec /bin/sh "${0%/*/*}/entrypoint" "$@"\n'
 # Starts its processes one after the other, so that what they print is in their order.
@@ -92,11 +93,20 @@ def _job(row: str, accelerator: Mapping[str, Any], door: str, processes: int) ->
     number = processes or (2 if accelerator.get("isolation") == "process" else 1)
     launched = {"launcher": "torchrun", "processesPerNode": number} if number > 1 else {"launcher": "python"}
     mode = {"entrypoint": {"mode": "image"}} if door == "docker" else {}
-    asked = {"type": row, **accelerator, **({"allocation": "host"} if door == "host" else {})}
+    asked = {"type": row, **(_on_the_host(row, accelerator) if door == "host" else accelerator)}
     spec = {"image": "image", "command": ["show"], **launched, **mode, "accelerator": asked}
     file = {"apiVersion": "k8sel.dev/v1alpha1", "kind": "AcceleratedJob", "metadata": {"name": "job"}, "spec": spec}
     (job,) = api.load(json.dumps(file).encode(), "job.yaml")
     return job
+
+
+def _on_the_host(row: str, accelerator: Mapping[str, Any]) -> dict[str, Any]:
+    """The same devices, by the numbers of this host."""
+    named, asked = HOSTS[row].named, {**accelerator, "allocation": "host"}
+    if named == DEVICES:
+        return asked
+    devices = asked.pop("devices", range(asked.pop("count", 0)))
+    return {**asked, "devices": [named[device] for device in devices]}
 
 
 def _kubernetes(plan: JobPlan, host: Host, machine: Box) -> Start:
@@ -114,8 +124,11 @@ def _kubernetes(plan: JobPlan, host: Host, machine: Box) -> Start:
 def _host(plan: JobPlan, host: Host, machine: Box) -> Start:
     """On Kubernetes with `allocation: host`, the vendor's runtime reads the pod's own variable."""
     start, row = _kubernetes(plan, host, machine), accelerators.by_name(plan.devices.type)
-    listed = start.env.get(str(row.exposure_env), "").split(",")
-    held = [n for n in DEVICES[: len(host.nodes)] if str(host.numbers[n]) in listed]
+    # HabanaAI/gaudi-container-runtime cmd/habana-container-runtime/specs.go, filterDevicesByENV
+    read = {"hpu": ("HABANA_VISIBLE_MODULES", MODULES)}
+    name, numbers = read.get(plan.devices.type, (str(row.exposure_env), host.numbers))
+    listed = start.env.get(name, "").split(",")
+    held = [n for n in DEVICES[: len(host.nodes)] if str(numbers[n]) in listed]
     return replace(start, held=held or start.held)
 
 
@@ -168,7 +181,8 @@ DOORS = {"kubernetes": _kubernetes, "host": _host, "docker": _docker, "run": _ru
 
 def _unasked(plan: JobPlan, variables: Mapping[str, str]) -> Collection[int]:
     """Returns the devices in a container without a request: those of the image's variable, if a runtime reads it."""
-    return DEVICES if plan.devices.type == "cuda" and variables["NVIDIA_VISIBLE_DEVICES"] == "all" else ()
+    name = READ.get(plan.devices.type, "")
+    return DEVICES if name and variables[name] == IMAGE[name] else ()
 
 
 def _started(start: Start, box: Box) -> Seen:

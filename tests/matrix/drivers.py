@@ -64,6 +64,7 @@ class Driver:
     words: Callable[[str], list[str]] = words
     empty_is_all: bool = True
     ordered: bool = True  # whether the program gets them in the mask's order
+    ascending: bool = False  # whether a mask in another order shows no device
     counts: Mapping[str, str] = field(default_factory=dict)  # without this, numbers may be anything
 
     def shows(self, held: Sequence[int], env: Mapping[str, str]) -> list[int]:
@@ -74,4 +75,6 @@ class Driver:
         if mask is None or (mask == "" and self.empty_is_all):
             return list(names.values())
         shown = [names[word] for word in takewhile(names.__contains__, self.words(mask))]  # the first wrong one ends it
+        if self.ascending and shown != sorted(shown):
+            return []
         return shown if self.ordered else [device for device in names.values() if device in shown]

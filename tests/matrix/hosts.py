@@ -25,6 +25,7 @@ class Host:
     lay_out: Callable[[Box, Collection[int]], None]  # of the devices in the second, the nodes are in the box
     nodes: tuple[str, ...] = ()  # each device's; empty where it has none
     numbers: tuple[int, ...] = DEVICES  # what the vendor's container runtime calls each
+    named: tuple[int, ...] = DEVICES  # what a job file with `allocation: host` calls each
 
 
 def cuda(box: Box, held: Collection[int]) -> None:

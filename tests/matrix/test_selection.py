@@ -16,7 +16,7 @@ from matrix import cells, doors
 from matrix.hosts import DEVICES
 from matrix.vendors import HOSTS, VENDORS, Vendor
 
-HIDDEN = "CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void"
+HIDDEN = "ASCEND_VISIBLE_DEVICES=void CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void"
 HOST = " NVIDIA_VISIBLE_DEVICES=0,2"
 PCI, XPU_PCI = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"
 
@@ -44,7 +44,7 @@ WRITTEN: dict[str, dict[str, tuple[str | None, list[str] | None]]] = {
     },
     "hpu": {  # the machine's modules are 4 to 7; its runtime calls devices 0 and 2 what their nodes are called
         "kubernetes": ("HABANA_VISIBLE_MODULES=7,5", None),
-        "host": (None, None),
+        "host": ("HABANA_VISIBLE_MODULES=6,4", None),
         "docker": ("HABANA_VISIBLE_DEVICES=2,3 HABANA_VISIBLE_MODULES=6,4", None),
         "run": ("HABANA_VISIBLE_MODULES=6,4", None),
     },

@@ -20,7 +20,7 @@ from matrix.drivers import (
     pairs_of_cores,
     uuids_and_counted,
 )
-from matrix.hosts import DEVICES, MINORS, Host
+from matrix.hosts import DEVICES, MINORS, MODULES, Host
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,10 @@ VENDORS = {
         Driver("ZE_AFFINITY_MASK", ordered=False, counts={"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
         not_by_the_host="type xpu has no variable that exposes chosen host devices to a container",
     ),
-    # docs.habana.ai v1.10, "Multiple Workloads on a Single Node"; huggingface/optimum-habana#1089
+    # HabanaAI/gaudi-pytorch-bridge habana_frameworks/torch/distributed/hccl/__init__.py, _setup_module_id
     "hpu": Vendor(
-        Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS),
+        Host(hosts.hpu, tuple(f"/dev/accel/accel{minor}" for minor in MINORS), numbers=MINORS, named=MODULES),
         Driver("HABANA_VISIBLE_MODULES", modules),
-        not_by_the_host="HABANA_VISIBLE_DEVICES and HABANA_VISIBLE_MODULES number devices differently on each host",
         not_by_process=(
             "each process already has its own device: its local rank is an index into HABANA_VISIBLE_MODULES"
         ),
@@ -67,8 +66,11 @@ VENDORS = {
     "rocm": Vendor(Host(hosts.rocm, hosts.render_nodes()), Driver("HIP_VISIBLE_DEVICES", as_rocm_lists_them)),
     "cpu": Vendor(Host(lambda box, held: None), Driver(mask="")),
     "mps": Vendor(Host(lambda box, held: box.write("uname", "Darwin arm64\n"), nodes=("",)), Driver(mask="")),
-    # hiascend.com, environment variables: ASCEND_RT_VISIBLE_DEVICES takes ascending numbers
-    "npu": Vendor(hosts.numbered("davinci"), Driver("ASCEND_RT_VISIBLE_DEVICES", ordered=False)),
+    # Ascend/pytorch torch_npu/npu/__init__.py, _parse_visible_devices and _device_count_ascend_hal
+    "npu": Vendor(
+        hosts.numbered("davinci"),
+        Driver("ASCEND_RT_VISIBLE_DEVICES", empty_is_all=False, ordered=False, ascending=True),
+    ),
     # aws-neuron/aws-neuron-driver neuron_cdev.c: one range of cores, from 0 for the container's first device
     "neuron": Vendor(
         Host(lambda box, held: trees.neuron(box, *held, cores=2), tuple(f"/dev/neuron{n}" for n in DEVICES)),

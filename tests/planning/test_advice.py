@@ -10,6 +10,8 @@ from k8sel.errors import Kind
 from planning.jobs import plan
 
 CUDA = {"type": "cuda", "count": 2}
+HOST = {"type": "cuda", "devices": [2, 0], "allocation": "host"}
+MODULES = {"type": "hpu", "allocation": "host"}
 MEMORY = {"sharedMemory": "1Gi"}
 
 
@@ -19,7 +21,13 @@ MEMORY = {"sharedMemory": "1Gi"}
         (CUDA, MEMORY, []),
         ({"type": "cuda"}, {}, []),
         ({"type": "cuda", "devices": [2, 0]}, MEMORY, ["accelerator.devices"]),
-        ({"type": "cuda", "devices": [2, 0], "allocation": "host"}, MEMORY, ["accelerator.allocation"]),
+        (HOST, MEMORY, ["accelerator.allocation", "runtimeClassName"]),
+        (HOST, {**MEMORY, "runtimeClassName": "nvidia"}, ["accelerator.allocation"]),
+        ({"type": "rocm", "devices": [2, 0], "allocation": "host"}, MEMORY, ["accelerator.allocation"]),
+        ({"type": "hpu", "count": 4}, MEMORY, []),
+        ({"type": "hpu", "count": 3}, MEMORY, ["accelerator.devices"]),
+        ({**MODULES, "devices": [5, 4]}, MEMORY, ["accelerator.allocation"]),
+        ({**MODULES, "devices": [5, 6]}, MEMORY, ["accelerator.allocation", "accelerator.devices"]),
         (CUDA, {"processesPerNode": 1}, ["processesPerNode"]),
         ({**CUDA, "isolation": "process"}, {"processesPerNode": 1}, []),
         (CUDA, {"launcher": "python"}, []),
@@ -42,6 +50,43 @@ def test_what_is_wasted_or_risky_is_said(accelerator: dict[str, Any], spec: dict
     assert [".".join(map(str, warning.path[1:])) for warning in warnings] == fields
     assert {warning.kind for warning in warnings} <= {Kind.WARNING}
     assert all(warning.hint for warning in warnings)
+
+
+def test_the_warning_of_a_runtime_class_names_the_reason_and_the_line_to_add() -> None:
+    *_, warning = plan(HOST, **MEMORY).warnings
+
+    assert warning.message == (
+        "only the container runtime nvidia reads NVIDIA_VISIBLE_DEVICES, and many clusters start pods with another one"
+    )
+    assert warning.hint == "write runtimeClassName: nvidia"
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        (
+            {"type": "hpu", "count": 3},
+            "3 devices on a node are not a group that the vendor documents",
+            "use 2, 4 or 8 devices",
+        ),
+        (
+            {**MODULES, "devices": [6, 5]},
+            "devices 5, 6 are not a group that the vendor documents",
+            "use 0,1 or 2,3 or 4,5 or 6,7",
+        ),
+    ],
+)
+def test_the_warning_of_a_group_names_the_groups_that_are_documented(
+    given: dict[str, Any], message: str, hint: str
+) -> None:
+    *_, warning = plan(given, **MEMORY).warnings
+
+    assert (warning.message, warning.hint) == (message, hint)
+
+
+@pytest.mark.parametrize("platform", ["docker", "run"])
+def test_a_machine_has_no_runtime_class(platform: str) -> None:
+    assert ("spec", "runtimeClassName") not in [warning.path for warning in plan(HOST, platform, **MEMORY).warnings]
 
 
 @pytest.mark.parametrize(("mode", "said"), [("none", True), ("configMap", False)])

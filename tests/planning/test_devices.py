@@ -51,6 +51,14 @@ def test_by_the_hosts_numbers_a_set_is_exposed_and_positions_order_it(
     assert masks(given, "docker") == expected
 
 
+def test_by_modules_the_container_gets_them_and_the_entrypoint_orders_them() -> None:
+    devices = plan({"type": "hpu", "devices": [6, 4], "allocation": "host"}).devices
+
+    assert devices.exposure_env == {"HABANA_VISIBLE_MODULES": "4,6"}
+    assert (devices.positions, devices.mask_env) == ((1, 0), {})
+    assert plan({"type": "hpu", "devices": [6, 4]}, "docker").devices.exposure_env == {"HABANA_VISIBLE_DEVICES": "4,6"}
+
+
 @pytest.mark.parametrize(
     ("given", "mask"), [({"count": 2}, "0,1"), ({"devices": [2, 0]}, "2,0"), ({}, "0"), ({"devices": []}, "")]
 )
@@ -76,6 +84,17 @@ def test_without_devices_every_vendor_is_hidden(accelerator: dict[str, Any]) -> 
 
     assert "resources" not in worker
     assert variables(worker).items() >= hide_env().items()
+
+
+@pytest.mark.parametrize("accelerator", [{"type": "cpu"}, {"type": "cuda", "devices": []}])
+def test_a_job_without_devices_gets_none_from_the_runtimes_that_know_void(accelerator: dict[str, Any]) -> None:
+    worker = container(emit(accelerator)["spec"]["pytorchReplicaSpecs"]["Master"])
+    exposing = {each.exposure_env for each in ROWS.values()} - {None}
+
+    assert {name: value for name, value in variables(worker).items() if name in exposing} == {
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "ASCEND_VISIBLE_DEVICES": "void",
+    }
 
 
 def test_an_mpi_launcher_sees_no_device_and_its_nodes_do() -> None:

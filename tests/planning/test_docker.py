@@ -63,8 +63,8 @@ def emitted(job_plan: JobPlan) -> list[emit.Container]:
             {"devices": ("/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card1"), "group_add": ("105",)},
         ),
         ({"type": "neuron", "devices": [0, 2]}, {"devices": ("/dev/neuron0", "/dev/neuron2")}),
-        ({"type": "cuda", "devices": []}, {"NVIDIA_VISIBLE_DEVICES": "void"}),
-        ({"type": "cpu"}, {"NVIDIA_VISIBLE_DEVICES": "void"}),
+        ({"type": "cuda", "devices": []}, {"NVIDIA_VISIBLE_DEVICES": "void", "ASCEND_VISIBLE_DEVICES": "void"}),
+        ({"type": "cpu"}, {"NVIDIA_VISIBLE_DEVICES": "void", "ASCEND_VISIBLE_DEVICES": "void"}),
     ],
 )
 def test_a_row_says_how_its_devices_enter(accelerator: dict[str, Any], expected: dict[str, object]) -> None:

@@ -30,6 +30,7 @@ CONTAINER = f"{POD}.containers[0]"
 VALUES: dict[str, Any] = {
     "spec.scheduling.schedulerName": "volcano",
     "spec.scheduling.priorityClassName": "high",
+    "spec.runtimeClassName": "nvidia",
     "spec.serviceAccountName": "trainer",
     "spec.imagePullSecrets": [{"name": "registry"}],
     "spec.nodeSelector": {"pool": "train"},

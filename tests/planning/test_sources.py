@@ -17,8 +17,8 @@ from k8sel.facts import sources
 from k8sel.facts.sources import Source, facts, parse, tables
 
 FOLDER = Path(sources.__file__).parent
-# Rows whose sources have no version or day yet.
-OLD = {"cuda", "xpu", "hpu", "rocm", "npu", "neuron", "tpu", "mlu"}
+# Rows whose sources have no version or day yet: none.
+OLD: set[str] = set()
 # Fields that k8sel decides itself. All others with a value are facts about a part of somebody else.
 OURS = {
     "backends": {"instead", "hostTensors"},

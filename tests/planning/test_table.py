@@ -82,6 +82,32 @@ def test_a_rows_pattern_takes_its_own_resource(row: Row) -> None:
     assert re.fullmatch(str(row.resource_pattern), str(row.resource_name))
 
 
+@pytest.mark.parametrize(
+    ("name", "resource", "known"),
+    [
+        ("cuda", "nvidia.com/mig-1g.35gb", True),  # GB300
+        ("cuda", "nvidia.com/mig-7g.269gb", True),  # B300
+        ("npu", "huawei.com/Ascend910", True),
+        ("npu", "huawei.com/Ascend310P", True),
+        ("npu", "huawei.com/npu", True),  # Ascend 950
+        ("npu", "huawei.com/npu-core", False),  # counts AI cores
+        ("neuron", "aws.amazon.com/neuroncore", False),
+        ("mlu", "cambricon.com/mlu370.mim-2m.8gb", True),
+        ("mlu", "cambricon.com/mlu370.share", True),
+        ("mlu", "cambricon.com/mlu270-x5k", True),
+        ("mlu", "cambricon.com/mlu370.smlu.vcore", False),  # counts percents of a device
+    ],
+)
+def test_a_pattern_takes_the_names_that_count_devices(name: str, resource: str, known: bool) -> None:
+    assert bool(re.fullmatch(str(ROWS[name].resource_pattern), resource)) is known
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.resources_ended])
+def test_a_resource_that_ended_is_still_recognized(row: Row) -> None:
+    assert all(re.fullmatch(str(row.resource_pattern), name) for name in row.resources_ended)
+    assert row.resource_name not in row.resources_ended
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_no_vendor_is_named_in_code(module: str) -> None:
     code = _without_prose((PACKAGE / module).read_text())

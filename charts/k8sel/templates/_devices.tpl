@@ -19,7 +19,7 @@ The devices that one node requests, and those that its processes see, as JSON (k
 {{- $devices := dict "positions" $accelerator.devices "count" $accelerator.count "resource" $resource "exposure" list "mask" list -}}
 {{- if eq $accelerator.allocation "host" -}}
 {{- $exposed := include "k8sel.ascending" $accelerator.devices | mustFromJson -}}
-{{- $_ := set $devices "exposure" (list (dict "name" (default "" .row.exposureEnv) "value" (toJson $exposed | trimAll "[]"))) -}}
+{{- $_ := set $devices "exposure" (list (dict "name" (default (default "" .row.exposureEnv) .row.hostEnv) "value" (toJson $exposed | trimAll "[]"))) -}}
 {{- $_ := set $devices "positions" (include "k8sel.positions" (list $exposed $accelerator.devices) | mustFromJson) -}}
 {{- $_ := set $devices "count" (len $accelerator.devices) -}}
 {{- $_ := set $devices "resource" "" -}}

@@ -135,7 +135,10 @@ def _devices(draft: Draft, container: Container, places: Places) -> None:
     word = places.word(str(first.count), first.path)
     draft.row_hints.setdefault(first.row.name, word)
     draft.put(("spec", "accelerator", "count"), first.count, word)
-    if first.resource != first.row.resource_name:
+    if first.resource in first.row.resources_ended:
+        message = f"no plugin serves {first.resource} any longer: the job requests {first.row.resource_name}"
+        draft.note(word, message)
+    elif first.resource != first.row.resource_name:
         draft.put(("spec", "accelerator", "resource"), first.resource, word)
     exposure = draft.env.pop(first.row.exposure_env or "", None)
     if exposure:
@@ -159,13 +162,17 @@ def _resources(draft: Draft, container: Container, places: Places) -> None:
 def _without_request(draft: Draft, container: Container, places: Places) -> None:
     """Takes a container without a request: no devices, or those that a variable of its runtime exposes."""
     for row in ROWS.values():
-        word = draft.env.get(row.exposure_env or "")
+        name = next((each for each in (row.host_env, row.exposure_env) if each and each in draft.env), "")
+        word = draft.env.get(name)
         if word is None or word.text in NOTHING:
             continue
         draft.row_hints.setdefault(row.name, word)
         if word.text == "all":
-            message = f"{row.exposure_env}=all: the manifest does not give the number of devices"
+            message = f"{name}=all: the manifest does not give the number of devices"
             draft.refuse(word, message, "request the devices in resources.limits")
+        elif row.host_env and name != row.host_env:
+            message = f"{name} and allocation: host number devices differently"
+            draft.refuse(word, message, f"set {row.host_env} instead, or request the devices in resources.limits")
         draft.put(("spec", "accelerator", "allocation"), "host", word)
         return
     draft.row_hints.setdefault(without_devices().name, places.word("", container.path))

@@ -190,6 +190,19 @@ def unmaskable(case: Case) -> Finding:
     return Finding(masks.problems(case.row, case.expectation.order, _shares(case.expectation), case.found))
 
 
+def grouped(case: Case) -> Finding:
+    """Notes devices of a process that the vendor does not document as a group."""
+    if not case.row.groups:
+        return NOTHING
+    notes = []
+    for positions in _shares(case.expectation):
+        known = [device.number for number, device in enumerate(case.found.devices) if number in positions]
+        instead = masks.ungrouped(case.row, len(known), [int(number) for number in known])
+        if instead:
+            notes.append(f"{','.join(known)} is not a group of devices that the vendor documents: use {instead}")
+    return Finding((), notes)
+
+
 def _shares(expectation: Expectation) -> list[tuple[int, ...]]:
     return masks.shares(expectation.devices, expectation.processes_per_node, expectation.isolation)
 

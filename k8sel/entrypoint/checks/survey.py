@@ -58,6 +58,7 @@ CHECKS = (
     Check("product and memory", devices.products, devices=True),
     Check("replicas", devices.replicas, devices=True),
     Check("masks", devices.unmaskable, devices=True),
+    Check("groups", devices.grouped, devices=True),
     Check("variables that are set", devices.already, devices=True),
     Check("unknown", devices.unknown, devices=True),
     Check("no devices", devices.unused, devices=False),

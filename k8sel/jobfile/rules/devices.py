@@ -162,6 +162,9 @@ def resource_is_the_rows(job: CompleteJob, platform: Platform) -> Iterator[Probl
         others = [name for name, other in ROWS.items() if re.fullmatch(other.resource_pattern or "", resource)]
         hint = f"write type: {others[0]}" if others else f"use {row.resource_name}, or another name of its plugin"
         yield invalid(path, f"{quote(resource)} is not a resource of type {row.name}", hint)
+    elif resource in row.resources_ended:
+        message = f"no plugin serves {resource} any longer, so the job would stay Pending"
+        yield invalid(path, message, f"resource: {row.resource_name}")
 
 
 def product_is_labelled(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

@@ -104,10 +104,11 @@ def label_values(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 
 def object_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
-    """Refuses names that no other object can have: of a service account, a priority class, a scheduler or a secret."""
+    """Refuses names that no object can have: service account, runtime or priority class, scheduler, secret."""
     spec = job.spec
     values: dict[FieldPath, str | None] = {
         ("spec", "serviceAccountName"): spec.service_account_name,
+        ("spec", "runtimeClassName"): spec.runtime_class_name,
         ("spec", "scheduling", "priorityClassName"): spec.scheduling.priority_class_name,
         ("spec", "scheduling", "schedulerName"): spec.scheduling.scheduler_name,
     }

@@ -141,7 +141,8 @@ def _exposure(row: Row, numbers: tuple[int, ...], nodes: tuple[str, ...], host: 
     if host.cdi is not None:
         return _Exposure(driver=CDI, device_ids=tuple(host.cdi[number] for number in numbers))
     if row.docker_runtime:
-        return _Exposure(runtime=row.docker_runtime, env=exposing(row, sorted(_vendors_own(numbers, host))))
+        exposure = exposing(row.exposure_env, sorted(_vendors_own(numbers, host)))
+        return _Exposure(runtime=row.docker_runtime, env=exposure)
     requested = tuple(map(str, numbers)) if row.docker_driver else ()
     devices = tuple(f"{host.root}{node}:{node}" if host.root else node for node in nodes)
     return _Exposure(driver=row.docker_driver, device_ids=requested, devices=devices)
