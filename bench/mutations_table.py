@@ -74,8 +74,8 @@ RULES = (
     Mutation("rule-count-off-by-one", "least <= count or (row", "least < count or (row", BAD),
     Mutation(
         "rule-processes-off-by-one",
-        '"spec.processesPerNode": {"above": "job.devices"}',
-        '"spec.processesPerNode": {"above": "job.processes"}',
+        '{"above": "job.devices"}, "spec.accelerator.devices": {"given": true}, "type.inContainer"',
+        '{"above": "job.processes"}, "spec.accelerator.devices": {"given": true}, "type.inContainer"',
         BAD,
     ),
     Mutation("rule-pod-name-off-by-one", "if len(pod) > LONGEST:", "if len(pod) >= LONGEST:", BAD),
@@ -213,8 +213,8 @@ START = (
     Mutation("masks-range-off-by-one", 'f"{first}-{last}" if', 'f"{first}-{last - 1}" if', VENDORS),
     Mutation(
         "masks-rank-drives-two",
-        "devices[local_rank : local_rank + 1]",
-        "devices[local_rank : local_rank + 2]",
+        "devices[local_rank // sharing :][:1]",
+        "devices[local_rank // sharing :][:2]",
         VENDORS,
     ),
     Mutation("masks-show-all-for-none", "return dict(row.maskHide)", "return {}", HOSTILE),

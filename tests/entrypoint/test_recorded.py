@@ -117,8 +117,8 @@ def _facts(kind: dict[str, Any]) -> dict[str, Any]:
 def _checked(kind: dict[str, Any], box: Box, env: dict[str, str]) -> None:
     """The entrypoint finds the same devices, each with the same address."""
     number = len(kind["devices"])
-    shares = {"launcher": "torchrun", "processesPerNode": number, "isolation": "process"}
-    end = box.start(expect=devices(*range(number), count=number, accelerator=kind["type"], **shares), env=env)
+    expect = devices(*range(number), count=number, accelerator=kind["type"], check="warn")  # one process for all
+    end = box.start(expect=expect, env=env)
     assert end.status == 0, end.err
     seen = [device for rank in end.receipt["ranks"] for device in rank["devices"]]
     assert [(each["pci"], each["uuid"]) for each in seen] == [

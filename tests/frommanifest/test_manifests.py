@@ -271,6 +271,7 @@ def test_devices_of_the_hosts_are_the_hosts() -> None:
 
 def test_a_resource_that_ended_becomes_the_one_that_is_served() -> None:
     text = manifest("no-shared-memory").replace("nvidia.com/gpu", "aws.amazon.com/neurondevice")
+    text = text.replace('--nproc-per-node, "2"', '--nproc-per-node, "4"')  # one for each core
 
     assert "resource" not in yaml.safe_load(convert(text, Options())[0])["spec"]["accelerator"]
     assert "no plugin serves aws.amazon.com/neurondevice any longer" in said(text)
