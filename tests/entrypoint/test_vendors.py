@@ -487,7 +487,7 @@ def test_every_vendors_nodes_are_named_where_none_is_asked_for(box: Box) -> None
     end = box.start(expect={"accelerator": "cpu", "devices": []})
     (line,) = [line for line in end.err.splitlines() if " note: " in line]
     (hidden,) = [note for note in line.split("; ") if "hidden from the program" in note]
-    (shown,) = [note for note in line.split("; ") if "not hidden, because no variable surely does" in note]
+    (shown,) = [note for note in line.split("; ") if "not hidden, because no variable hides them for certain" in note]
     for note, names in (
         (hidden, ("nvidia2", "dri/renderD129")),
         (shown, ("dri/renderD128", "accel/accel0", "davinci0", "cambricon_dev1")),

@@ -76,8 +76,10 @@ def _cells(index: int, device: Device, numa: int | None) -> tuple[str, ...]:
 
 
 def _facts(row: Row) -> None:
-    print(f"\n{plan.bold(f'facts about {row.name}')}")
     lines = [(fact["fact"], each["day"] or "-", each["source"]) for fact in _sourced(row) for each in fact["sources"]]
+    print(f"\n{plan.bold(f'facts about {row.name}' if lines else f'no fact about {row.name}: it has no device')}")
+    if not lines:
+        return
     plan.table(("FACT", "READ", "SOURCE"), lines)
 
 

@@ -77,7 +77,7 @@ def nodes(case: Case) -> Finding:
         return NOTHING  # most containers need no vendor's module
     found: dict[str, list[str]] = {}
     for row in case.others:
-        text = "hidden from the program" if row.maskHide else "not hidden, because no variable surely does"
+        text = "hidden from the program" if row.maskHide else "not hidden, because no variable hides them for certain"
         found.setdefault(text, []).extend(discovery.nodes(row.discovery, case.machine))
     notes = [f"unused devices in this container, {text}: {', '.join(paths)}" for text, paths in found.items() if paths]
     return Finding((), notes)
