@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from k8sel.cli.cluster import connected
-from k8sel.cli.options import Context, Namespace, Quiet, choice, rows, shown, text, usage, warn, write_new
+from k8sel.cli.options import Context, Namespace, Quiet, rows, shown, text, type_choice, usage, warn, write_new
 from k8sel.jobfile.limits import MAX_BYTES
 
 Line = Annotated[
@@ -49,10 +49,9 @@ def from_(
     from k8sel.adopt import line as fromline
     from k8sel.adopt import manifest as frommanifest
     from k8sel.cli.streams import write
-    from k8sel.facts.accelerators import ROWS
 
     if accelerator is not None:
-        choice("--accelerator", accelerator, tuple(ROWS))
+        type_choice("--accelerator", accelerator)
     if manifest is not None and line != "-":
         raise usage("a command line and a manifest are given", "give only one of them")
     if manifest is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k8sel.cli.options import choice, completed, formats
+from k8sel.cli.options import choice, completed, formats, type_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def devices(
     from k8sel.machine import hardware
 
     choice("-o", output, ("table", "json"))
-    choice("--type", kind, (AUTO, *ROWS))
+    type_choice("--type", kind, AUTO)
     rows = list(ROWS.values()) if kind == AUTO else [ROWS[kind]]
     seen = [hardware.look(row) for row in rows] if record is None else _recorded(rows, record)
     shown = [each.row for each in seen if facts and (each.found.devices or kind != AUTO)]

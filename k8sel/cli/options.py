@@ -149,6 +149,15 @@ def choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
         raise SpecError([not_supported((option,), value, allowed, did_you_mean(value, allowed))])
 
 
+def type_choice(option: str, value: str, *others: str) -> None:
+    """Refuses a value that is neither a type of accelerator nor one of ``others``."""
+    from k8sel.facts.accelerators import ROWS
+    from k8sel.jobfile.rules.devices import type_meant
+
+    if value not in (*others, *ROWS):
+        raise SpecError([not_supported((option,), value, (*others, *ROWS), type_meant(value, tuple(ROWS)))])
+
+
 def completed(*words: str) -> Callable[[str], list[str]]:
     """Makes the function that completes an option's value in a shell."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]

@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None, root: str = "") -> NoReturn:
         _end(stop.messages, environ)
         sys.exit(stop.status)
     except Exception as error:
-        _end([f"internal error: {_brief(error)}: report it as a bug of k8sel"], environ)
+        _end([_lacking(error) or f"internal error: {_brief(error)}: report it as a bug of k8sel"], environ)
         sys.exit(MISMATCH)
 
 
@@ -163,6 +163,16 @@ def _end(messages: list[str], environ: dict[str, str]) -> None:
     from k8sel.entrypoint import report
 
     report.stop(messages, environ)
+
+
+def _lacking(error: Exception) -> str:
+    """Returns how to get a missing module of Python's own: Debian's python3-minimal has a part of them. Else empty."""
+    if not isinstance(error, ImportError) or not error.name or error.name.partition(".")[0] == "k8sel":
+        return ""
+    return (
+        f"the Python of this image ({sys.executable}) lacks {error.name}, a part of Python's standard library: "
+        "install the whole Python, for example by apt-get install python3 in place of python3-minimal"
+    )
 
 
 def _brief(error: Exception) -> str:

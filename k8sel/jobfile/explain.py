@@ -7,6 +7,7 @@ document without its wrong parts.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,24 +18,29 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from k8sel.errors import FieldPath, Kind, Problem
+from k8sel.facts.accelerators import ROWS
 from k8sel.facts.platforms import PLATFORMS
+from k8sel.jobfile import foreign
 from k8sel.jobfile.defaults import default
 from k8sel.jobfile.explain_words import (
     PATTERNS,
     TYPES,
     describe,
     enum_hint,
+    field_hint,
     required_hint,
     type_hint,
     type_of,
     unknown_hint,
 )
+from k8sel.jobfile.rules.devices import type_meant
 from k8sel.jobfile.schema import NULLABLE, Schema, schema
-from k8sel.jobfile.spec import API_VERSION, KIND, decode
+from k8sel.jobfile.spec import decode
 from k8sel.jobfile.validate import validate
 from k8sel.jobfile.yamlio import Document
-from k8sel.wording import bare, not_one_of, quote
+from k8sel.wording import not_one_of, quote
 
+_TYPE = ("spec", "accelerator", "type")
 _VARIABLES = ("spec", "env")
 _ITEM = 3  # parts of a variable's path
 
@@ -53,22 +59,12 @@ class Wrong:
 
 def explain(document: Document, error: msgspec.ValidationError) -> list[Problem]:
     """Returns the problems of ``document``, without locations; ``error`` is the first problem that decoding found."""
-    foreign = _foreign(document.data)
-    if foreign:
-        return [foreign]
+    other = foreign.document(document.data)
+    if other:
+        return [other]
     found = {(problem.path, problem.kind): problem for wrong in _wrongs(document) for problem in _problems(wrong)}
     problems = list(found.values()) or [Problem(kind=Kind.INVALID, path=(), message=str(error))]
     return problems + _rules(document.data, problems)
-
-
-def _foreign(data: dict[str, Any]) -> Problem | None:
-    """Returns the problem of a document of another kind; other problems of such a document do not matter."""
-    kind = data.get("kind")
-    if not isinstance(kind, str) or kind == KIND or data.get("apiVersion") == API_VERSION:
-        return None
-    message = f"kind {KIND} expected, {bare(kind)} found"
-    hint = "run `k8sel init` to create a job file"
-    return Problem(kind=Kind.NOT_SUPPORTED, path=("kind",), message=message, hint=hint)
 
 
 def _wrongs(document: Document) -> Iterator[Wrong]:
@@ -134,7 +130,8 @@ def _type(wrong: Wrong) -> tuple[str, str]:
     got = describe(wrong.value, wrong.text)
     if isinstance(wrong.value, str) and _of_mappings(wrong.part):
         return f"expected a list of mappings, got {got}", ""
-    return f"expected {TYPES[wrong.limit]}, got {got}", type_hint(wrong.limit, wrong.value, wrong.text)
+    hint = field_hint(wrong.path, wrong.value) or type_hint(wrong.limit, wrong.value, wrong.text)
+    return f"expected {TYPES[wrong.limit]}, got {got}", hint
 
 
 def _variable(wrong: Wrong) -> tuple[str, str]:
@@ -142,7 +139,8 @@ def _variable(wrong: Wrong) -> tuple[str, str]:
     whole = isinstance(wrong.value, str) and _of_mappings(wrong.part)
     expected = "a list of mappings" if whole else TYPES[wrong.limit]
     quoted = "write the value in quotes" if isinstance(wrong.value, int | float) and wrong.limit == "string" else ""
-    hint = "write {name: NAME, value: VALUE}" if len(wrong.path) == _ITEM else quoted
+    form = "write {name: NAME, value: VALUE}" if len(wrong.path) == _ITEM else quoted
+    hint = "write env: [{name: NAME, value: VALUE}], an item for each" if wrong.path == _VARIABLES else form
     return f"expected {expected}, got {type_of(wrong.value)}", hint
 
 
@@ -155,12 +153,18 @@ def _any_of(wrong: Wrong) -> tuple[str, str]:
     """Describes a value that is not a quantity: only quantities have several types in a job file."""
     got = describe(wrong.value, wrong.text)
     message = f"expected a quantity (a number, or a string such as 500m or 16Gi), got {got}"
-    return message, type_hint("", wrong.value, wrong.text)
+    pod = isinstance(wrong.value, dict) and wrong.path[-1] in ("limits", "requests")
+    hint = (
+        "write the quantities here, for example resources: {cpu: 8}: each is both a request and a limit" if pod else ""
+    )
+    return message, hint or type_hint("", wrong.value, wrong.text)
 
 
 def _enum(wrong: Wrong) -> tuple[str, str]:
     got = quote(wrong.value) if isinstance(wrong.value, str) else describe(wrong.value, wrong.text)
-    return not_one_of(got, wrong.limit), enum_hint(wrong.value, wrong.limit)
+    of_type = wrong.path == _TYPE and isinstance(wrong.value, str)
+    hint = type_meant(wrong.value, list(ROWS)) if of_type else enum_hint(wrong.value, wrong.limit)
+    return not_one_of(got, wrong.limit), hint
 
 
 def _bound(wrong: Wrong) -> tuple[str, str]:
@@ -178,8 +182,14 @@ def _long(wrong: Wrong) -> tuple[str, str]:
 
 def _pattern(wrong: Wrong) -> tuple[str, str]:
     name, equals, _ = wrong.value.partition("=") if wrong.path[:2] == _VARIABLES else (wrong.value, "", "")
-    hint = "write the part after = in value" if equals else ""  # it may be a secret
+    hint = "write the part after = in value" if equals else _in_lower_case(wrong)  # it may be a secret
     return f"{quote(f'{name}=...' if equals else name)} is not allowed: {PATTERNS[wrong.limit]}", hint
+
+
+def _in_lower_case(wrong: Wrong) -> str:
+    """Returns a hint with the name in lower case, if the pattern then allows it."""
+    lower = re.sub(r"[^a-z0-9]+", "-", wrong.value.lower()).strip("-")
+    return f"write {lower}" if lower and re.search(wrong.limit, lower) and wrong.path[0] == "metadata" else ""
 
 
 _WORDS: dict[str, Callable[[Wrong], tuple[str, str]]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from k8sel.errors import FieldPath
+from k8sel.facts.accelerators import ROWS
 from k8sel.wording import nearest, quote, words
 
 TYPES = {
@@ -41,6 +44,14 @@ SYNONYMS = {
     "gpuIds": "spec.accelerator.devices",
     "shm": "spec.sharedMemory",
     "shmSize": "spec.sharedMemory",
+    "shm_size": "spec.sharedMemory",
+    "environment": "spec.env, a list of {name: NAME, value: VALUE}",
+    "timeout": "spec.policy.activeDeadlineSeconds",
+    "num_nodes": "spec.nodes",
+    "name": "metadata.name",
+    "accelerators": "spec.accelerator, for example {type: cuda, count: 8}",
+    "retries": "spec.policy.backoffLimit",
+    "working_dir": "spec.workingDir",
     "limits": "spec.resources: each of its quantities is both a request and a limit",
     "requests": "spec.resources: each of its quantities is both a request and a limit",
     "runPolicy": "spec.policy",
@@ -53,6 +64,10 @@ SYNONYMS = {
     "queueName": "spec.scheduling.queue",
     "envFrom": "spec.env, and valueFrom in each variable",
 }
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST = 64  # numbers of a range that a hint writes out
 
 
 def describe(value: object, text: str | None) -> str:
@@ -84,14 +99,42 @@ def type_hint(expected: str, value: object, text: str | None) -> str:
     return better.get(expected, "")
 
 
+def field_hint(path: FieldPath, value: object) -> str:
+    """Returns a hint for a text that other tools take in place of a field's own form; empty for any other."""
+    if not isinstance(value, str):
+        return ""
+    if path == ("spec", "accelerator"):
+        return _accelerator(*value.partition(":"))
+    duration = re.fullmatch(r"([0-9]{1,6})([smhd])", value)
+    if duration and str(path[-1]).endswith("Seconds"):
+        return f"write {int(duration[1]) * _SECONDS[duration[2]]}, in seconds"
+    return ""
+
+
+def _accelerator(name: str, _: str, count: str) -> str:
+    """SkyPilot's ``A100:8``, or a type alone."""
+    of_type = name.lower() in ROWS
+    product = "" if of_type else ", product: [its name in the nodes' label]"
+    return f"write {{type: {name.lower() if of_type else 'cuda'}, count: {count if count.isdecimal() else 1}{product}}}"
+
+
 def _as_string(value: str) -> dict[str, str]:
     """Returns, for each other type, how to write the string ``value`` as that type."""
-    hints = {"array": f"write [{', '.join(words(value))}]"}
+    hints = {"array": f"write [{', '.join(_numbers(value) or words(value))}]"}
     if value.removeprefix("-").isdecimal():
         hints |= {"integer": f"write {value} without quotes"}
     if value.lower() in ("true", "false"):
         hints |= {"boolean": f"write {value.lower()} without quotes"}
     return hints
+
+
+def _numbers(value: str) -> list[str]:
+    """Returns the numbers of ranges such as ``0-3,6``; nothing for any other text."""
+    if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", value.replace(" ", "")):
+        return []
+    ends = [part.partition("-") for part in value.replace(" ", "").split(",")]
+    found = [number for first, _, last in ends for number in range(int(first), int(last or first) + 1)]
+    return list(map(str, found)) if len(found) <= _MOST else []
 
 
 def _as_scalar(value: object, text: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ imports jsonschema.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,10 +14,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from k8sel.errors import Kind, Location, Problem, SpecError
+from k8sel.errors import FieldPath, Kind, Location, Problem, SpecError
 from k8sel.jobfile.spec import JobFile, decode
 from k8sel.jobfile.yamlio import Document, dump, parse
 
+# Fields that go to the pod as they are.
+_OF_THE_POD = ("volumes", "volumeMounts", "securityContext", "podSecurityContext", "affinity", "tolerations")
 _NO_FILE = ""  # the name of generated text: a user never sees its lines
 
 
@@ -31,9 +34,10 @@ def load(text: bytes, file: str) -> tuple[Job, ...]:
     """Returns the jobs of ``text``. Raises SpecError with all problems of all documents, in the file's order."""
     jobs: list[Job] = []
     problems: list[Problem] = []
-    for document in parse(text, file):
+    for document in _documents(text, file):
         try:
             jobs.append(_job(document))
+            problems.extend(locate(document, _octals(document, text)))
         except msgspec.ValidationError as error:
             problems.extend(locate(document, _explain(document, error)))
     problems.extend(_same_names(jobs))
@@ -78,6 +82,47 @@ def locate(document: Document, problems: Iterable[Problem]) -> list[Problem]:
 def _place(document: Document, problem: Problem) -> Location:
     """Returns the location of the value; that of the key if the key itself is wrong."""
     return problem.location or document.locate(problem.path, key=problem.kind is Kind.UNKNOWN)
+
+
+def _octals(document: Document, text: bytes) -> list[Problem]:
+    """Refuses 010 for a number of k8sel's own: YAML 1.1 reads it as 8. A pod's fields have octal modes of files."""
+    if not re.search(rb"[\s\[,:]0[0-9]", text):
+        return []
+    own = {field: value for field, value in document.data["spec"].items() if field not in _OF_THE_POD}
+    found = [(path, number, document.text(path)) for path, number in _numbers(own, ("spec",))]
+    return [
+        Problem(
+            kind=Kind.INVALID,
+            path=path,
+            message=f"{written} is an octal number, which YAML reads as {number}",
+            hint=f"write {number}, or {written.lstrip('0')} for the decimal number",
+        )
+        for path, number, written in found
+        if written and re.fullmatch("0[0-7]+", written)
+    ]
+
+
+def _numbers(value: object, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    if isinstance(value, int):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _numbers(each, (*path, key))
+
+
+def _documents(text: bytes, file: str) -> tuple[Document, ...]:
+    """Returns the documents. Raises SpecError; of a script or a template, it says nothing but how to go on."""
+    try:
+        return parse(text, file)
+    except SpecError:
+        from k8sel.jobfile import foreign  # for wrong files alone
+
+        other = foreign.text(text)
+        if not other:
+            raise
+        place = Location(file=file, line=1, column=1)
+        message, hint = other
+        raise SpecError([Problem(kind=Kind.SYNTAX, path=(), message=message, hint=hint, location=place)]) from None
 
 
 def _job(document: Document) -> Job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from k8sel.errors import FieldPath, SpecError
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.launchers import LAUNCHERS
+from k8sel.jobfile.rules.devices import type_meant
 from k8sel.jobfile.spec import API_VERSION, KIND
 from k8sel.wording import did_you_mean, not_supported
 
@@ -43,7 +44,7 @@ _TAIL = """\
 def starter(launcher: str, accelerator: str) -> str:
     """Returns the file for ``launcher`` and ``accelerator``. Raises SpecError for an unknown name."""
     problems = [
-        not_supported(path, name, allowed, did_you_mean(name, allowed))
+        not_supported(path, name, allowed, (type_meant if allowed == tuple(ROWS) else did_you_mean)(name, allowed))
         for path, name, allowed in _choices(launcher, accelerator)
         if name not in allowed
     ]

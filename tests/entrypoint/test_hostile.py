@@ -346,3 +346,14 @@ def test_sigterm_while_the_driver_hangs_ends_both(nvml_box: Box) -> None:
     started.terminate()
     assert started.wait(10) == -signal.SIGTERM
     await_(lambda: not left_over(mine), timeout=10, what="end of the child")
+
+
+def test_a_python_without_parts_of_its_library_is_no_bug_of_k8sel(box: Box) -> None:
+    """As Debian's python3-minimal, which has no json."""
+    gone = "import sys; sys.modules.update(dict.fromkeys(('json', '_json')));"
+    start = f"{gone} sys.path.insert(0, sys.argv.pop(1)); import start"
+    command = [sys.executable, "-I", "-S", "-c", start, str(box.entrypoint / "entrypoint.pyz"), "--", "env"]
+    done = subprocess.run(command, env=box.environ(devices(0), {}), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "lacks json, a part of Python's standard library: install the whole Python" in done.stderr
+    assert OWN_ERROR not in done.stderr

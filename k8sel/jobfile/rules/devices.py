@@ -14,6 +14,12 @@ from k8sel.jobfile.complete import CompleteJob
 from k8sel.jobfile.rules.common import LABEL_RULE, LABEL_VALUE, rules_in
 from k8sel.wording import did_you_mean, duplicate, forbidden, invalid, not_supported, numbers, quote
 
+# The form of a model's name, and its type.
+_PRODUCTS = (
+    (r"(A|B|GB|GH|H|K|L|P|T|V)[0-9]{1,3}S?|RTX.*", "cuda"),
+    (r"MI[0-9]{2,3}[AX]?", "rocm"),
+    (r"(TRN|INF|TRAINIUM|INFERENTIA)[0-9]*", "neuron"),
+)
 AUTO = "auto"  # the machine's own kind of device
 HERE = ("spec", "accelerator")
 _OWN_MASK = ", or isolation: process, which gives each process a mask of its own"
@@ -37,13 +43,16 @@ def known_type(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
         message = "type auto works only with `k8sel run`, which sees the machine's devices"
         yield forbidden(path, message, f"use one of {', '.join(types)}")
     elif name != AUTO and name not in ROWS:
-        yield not_supported(path, name, types, _meant(name, types))
+        yield not_supported(path, name, types, type_meant(name, types))
 
 
-def _meant(name: str, types: Sequence[str]) -> str:
-    """Returns the types whose title has the word ``name``, else the nearest."""
+def type_meant(name: str, types: Sequence[str]) -> str:
+    """Returns a hint: the types whose title has the word ``name``, the type of a model, or the nearest type."""
     titled = [each for each in types if name.lower() in re.findall(r"\w+", ROWS[each].title.lower())]
-    return f"did you mean {' or '.join(titled)}?" if titled else did_you_mean(name, types)
+    if titled:
+        return f"did you mean {' or '.join(titled)}?"
+    product = next((kind for form, kind in _PRODUCTS if re.fullmatch(form, name.upper())), None)
+    return f"use {product}, and name the model in product" if product in types else did_you_mean(name, types)
 
 
 def in_a_container(job: CompleteJob, platform: Platform) -> Iterator[Problem]:

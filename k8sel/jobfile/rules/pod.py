@@ -17,6 +17,8 @@ from k8sel.wording import bare, duplicate, forbidden, invalid, not_supported, qu
 
 QUANTITY_RULE = "write a number, or a number with a unit such as 500m, 16Gi or 2G"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
+# A volume's source -> its main field, for those who write the field's value alone.
+_INSIDE = {"hostPath": "path", "persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName"}
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 DNS_LABEL_RULE = "use at most 63 lower-case letters, digits and '-'; start and end with a letter or digit"
 
@@ -46,7 +48,10 @@ def volumes_have_a_source(job: CompleteJob, platform: Platform) -> Iterator[Prob
             yield invalid(("spec", "volumes", index), message, "write persistentVolumeClaim: {claimName: data}")
         elif not isinstance(volume[sources[0]], dict):
             path = ("spec", "volumes", index, sources[0])
-            hint = f"write {bare(sources[0])}: {{}} if it has no settings"
+            value = volume[sources[0]]
+            inside = _INSIDE.get(sources[0]) if isinstance(value, str) else None
+            setting = f"{{{inside}: {bare(value)}}}" if inside else "{} if it has no settings"
+            hint = f"write {bare(sources[0])}: {setting}"
             yield invalid(path, "expected a mapping (key: value)", hint)
 
 

@@ -45,8 +45,34 @@ _HINTS = {
 }
 
 
+# The parser's context -> what has no end, and its end.
+_OPEN = {
+    "while scanning a quoted scalar": ("quoted text", "the quotation mark that ends it"),
+    "while parsing a flow sequence": ("list", "a ], or a comma between two items"),
+    "while parsing a flow mapping": ("mapping", "a }, or a comma between two entries"),
+}
+
+
 def syntax(wrong: yaml.YAMLError, file: str, text: str) -> Problem:
-    """Returns the parser's error as a problem, with its location and a hint."""
+    """Returns the parser's error as a problem, with its location and a hint.
+
+    What has no end is reported where it begins: the parser notices it far below.
+    """
+    return (_unfinished(wrong, file) or _other(wrong, file, text)).problems[0]
+
+
+def _unfinished(wrong: yaml.YAMLError, file: str) -> SpecError | None:
+    context, noticed = getattr(wrong, "context_mark", None), getattr(wrong, "problem_mark", None)
+    name, end = _OPEN.get(str(getattr(wrong, "context", "")), ("", ""))
+    problem = str(getattr(wrong, "problem", ""))
+    if not name or not context or not noticed or "escape" in problem:
+        return None
+    place = f"line {noticed.line + 1}, column {noticed.column + 1}"
+    message = f"the {name} that begins here does not end, as {place} shows"
+    return error(file, (context.line + 1, context.column + 1), message, f"write {end}")
+
+
+def _other(wrong: yaml.YAMLError, file: str, text: str) -> SpecError:
     mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
     place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     message = str(getattr(wrong, "problem", None) or wrong).splitlines()[0]
@@ -55,7 +81,7 @@ def syntax(wrong: yaml.YAMLError, file: str, text: str) -> Problem:
         message, hint = _bad_start(text, place)
     elif (context := getattr(wrong, "context", None)) and not hint:
         message = f"{message} {context}"
-    return error(file, place, message, hint).problems[0]
+    return error(file, place, message, hint)
 
 
 def _bad_start(text: str, place: tuple[int, int]) -> tuple[str, str]:
