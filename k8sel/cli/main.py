@@ -282,6 +282,7 @@ def application(words: Sequence[str]) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(_options)
     for name in [name for name in COMMANDS if [name] == list(words[:1])] or COMMANDS:

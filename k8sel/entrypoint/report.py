@@ -78,9 +78,10 @@ def _cut(data: bytes) -> bytes:
     return data[: _TERMINATION_BYTES - 4].decode(errors="ignore").encode() + b"...\n"
 
 
-def receipt(fields: dict[str, Any]) -> None:
-    """Writes the receipt: one line of JSON with the devices of each process."""
-    _write(2, RECEIPT + dumps(fields) + "\n")
+def receipt(fields: dict[str, Any], environ: dict[str, str]) -> None:
+    """Writes the receipt: one line of JSON with the devices of each process. A person's terminal collects none."""
+    if "KUBERNETES_SERVICE_HOST" in environ or not os.isatty(2):
+        _write(2, RECEIPT + dumps(fields) + "\n")
 
 
 def node_report(fields: dict[str, Any]) -> None:

@@ -142,3 +142,17 @@ def _imported(box: Box, environ: dict[str, str]) -> set[str]:
     ]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+@pytest.mark.parametrize(("pod", "receipts"), [({}, 0), ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, 1)])
+def test_a_persons_terminal_gets_the_summary_without_the_receipt(
+    pod: dict[str, str], receipts: int, nvml_box: Box
+) -> None:
+    own, terminal = os.openpty()
+    words = [sys.executable, "-I", "-S", str(nvml_box.entrypoint / "entrypoint.pyz"), "--", "true"]
+    subprocess.run(words, env=nvml_box.environ(devices(0, count=3), pod), stderr=terminal, check=True)
+    os.close(terminal)
+    shown = os.read(own, 2**16).decode()
+    os.close(own)
+    assert "local rank 0 -> cuda device 0 of 3" in shown
+    assert shown.count("k8sel-receipt: ") == receipts

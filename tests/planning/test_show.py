@@ -107,3 +107,15 @@ def test_a_value_that_looks_like_a_secret_is_not_in_the_json() -> None:
     assert "hf_abcdefghijklmnop" not in text
     assert {"name": "HF_TOKEN", "value": "(hidden: it looks like a secret)"} in json.loads(text)["env"]
     assert {"name": "LR", "value": "0.1"} in json.loads(text)["env"]
+
+
+@pytest.mark.parametrize(("nodes", "rows"), [(8, 64), (128, 25)])
+def test_a_long_table_has_its_first_and_its_last_processes(
+    nodes: int, rows: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.plan(plan({"type": "cuda", "count": 8}, nodes=nodes), "table")
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[2 : 2 + rows]
+    assert table[-1].split()[:3] == [f"job-worker-{nodes - 2}", str(8 * nodes - 1), "7"]
+    assert ("..." in table[16]) == (nodes == 128)
+    assert ("24 of 1024 processes are shown: `k8sel plan -o json` has all" in lines) == (nodes == 128)

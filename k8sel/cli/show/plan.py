@@ -26,6 +26,8 @@ BINDINGS = {
     "numa": "each process to a NUMA node, in turn",
     "core": "each process to cores of its own",
 }
+MOST_ROWS, FIRST, LAST = 64, 16, 8  # of a table of processes; the first and the last of a longer one
+GAP = ("...",) * 6
 PLAN_HEADER = ("NODE", "RANK", "LOCAL RANK", "DEVICE", "MASK", "THREADS")
 
 
@@ -35,7 +37,10 @@ def plan(job_plan: JobPlan, output: str, platform: Platform = KUBERNETES) -> Non
         print(plan_json(job_plan))
         return
     print(headline(job_plan, platform))
-    table(PLAN_HEADER, [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks])
+    lines = [row(job_plan, node, rank) for node in job_plan.nodes for rank in node.ranks]
+    table(PLAN_HEADER, lines if len(lines) <= MOST_ROWS else [*lines[:FIRST], GAP, *lines[-LAST:]])
+    if len(lines) > MOST_ROWS:
+        print(f"{FIRST + LAST} of {len(lines)} processes are shown: `k8sel plan -o json` has all")
     for line in communication(job_plan):
         print(line)
     print("command: " + command(job_plan.launch))

@@ -52,7 +52,8 @@ def write(
             "numaNodes": cpus.numa_nodes(case.machine),
             "mask": {name: environ.get(name) for name in each[0].variables},
             "ranks": [_receipt_of(process, case) for process in each],
-        }
+        },
+        environ,
     )
 
 
