@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from k8sel.entrypoint import masks
 from k8sel.facts import accelerators, launchers
 from k8sel.jobfile import quantity
 from k8sel.jobfile.rules import common, shapes
@@ -116,7 +117,8 @@ def _of_row(row: accelerators.Row) -> Schema:
 def _env(part: Schema) -> None:
     """Refuses variables that another program writes, and variables without exactly one source."""
     name, value, source = (part["properties"][key] for key in ("name", "value", "valueFrom"))
-    owned = [*env_rules.OWNED, *(f"{name}=" for name in accelerators.owned_env())]
+    harmless = accelerators.harmless_env()
+    owned = [*env_rules.OWNED, *(f"{name}=" for name in accelerators.owned_env() if name not in harmless)]
     name["not"] = {"pattern": _starts(owned)}
     value |= {**NO_ZERO_BYTE, "not": {"pattern": _reference(env_rules.LATE)}}
     source |= {
@@ -125,11 +127,24 @@ def _env(part: Schema) -> None:
         "properties": {each: {} for each in env_rules.SOURCES},
         "additionalProperties": False,
     }
+    part["allOf"] = [
+        {
+            "if": {"properties": {"name": {"const": variable}}},
+            "then": {"properties": {"value": {"pattern": _harmless(terms)}}, "required": ["value"]},
+        }
+        for variable, terms in harmless.items()
+    ]
     part |= {
         "if": {"required": ["value"]},
         "then": {"properties": {"valueFrom": False}},
         "else": {"if": {"not": {"required": ["valueFrom"]}}, "then": {"required": ["value"]}},
     }
+
+
+def _harmless(terms: Iterable[str]) -> str:
+    """Returns a pattern for a value with one of ``terms``, and neither a number nor an exception (masks.harmless)."""
+    other = f"[^;{re.escape(masks.CHOOSING)}]*"
+    return f"(?i)^({other};)*({'|'.join(map(re.escape, terms))})(;{other})*$"
 
 
 def _reference(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from k8sel.entrypoint.discovery import Device, Found
     from k8sel.entrypoint.protocol import Expectation
 
-_CHOOSING = "0123456789.!"  # intel/llvm sycl/doc/EnvironmentVariables.md, ONEAPI_DEVICE_SELECTOR
+CHOOSING = "0123456789.!"  # intel/llvm sycl/doc/EnvironmentVariables.md, ONEAPI_DEVICE_SELECTOR
 
 
 @record(frozen=True)
@@ -282,10 +282,10 @@ def beside(row: Row, given: Mapping[str, str]) -> list[str]:
     orders = [name for variables in row.orderEnv.values() for name in variables]
     known = {row.exposureEnv, row.maskEnv, *row.ignoredEnv, *orders}
     names = [name for name in row.ownedEnv if name in given and name not in known]
-    return [name for name in names if not _harmless(row.harmlessEnv.get(name, ()), given[name])]
+    return [name for name in names if not harmless(row.harmlessEnv.get(name, ()), given[name])]
 
 
-def _harmless(terms: Sequence[str], value: str) -> bool:
+def harmless(terms: Sequence[str], value: str) -> bool:
     """Tells whether a value has one of these terms, and neither a number nor an exception."""
     given = value.lower().split(";")
-    return any(term in terms for term in given) and not any(sign in _CHOOSING for sign in value)
+    return any(term in terms for term in given) and not any(sign in CHOOSING for sign in value)

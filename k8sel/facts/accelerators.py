@@ -1,6 +1,6 @@
 """The types of the accelerator table: a row for each kind of device. The data file has the facts and their sources."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -102,6 +102,11 @@ def without_devices() -> Row:
 def owned_env() -> Mapping[str, str]:
     """Each owned variable, with the name of the first row that owns it."""
     return {variable: row.name for row in reversed(tuple(ROWS.values())) for variable in row.owned_env}
+
+
+def harmless_env() -> Mapping[str, Sequence[str]]:
+    """Each owned variable that some values select no device with, and the terms of these values."""
+    return {variable: terms for row in ROWS.values() for variable, terms in row.harmless_env.items()}
 
 
 def hide_env() -> Mapping[str, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from k8sel.jobfile.spec import EnvVar
 from k8sel.planning import env
+from planning.jobs import plan
 
 
 def test_constants_come_first_and_what_refers_to_them_last() -> None:
@@ -28,3 +31,10 @@ def test_values_are_filled_in_as_a_container_would_see_them() -> None:
     given = [{"name": "A", "value": "x"}, {"name": "B", "value": "$(A)/$$(A)/$(C)/$$/$A"}]
 
     assert env.resolve(given)["B"] == "x/$(A)/$(C)/$/$A"
+
+
+@pytest.mark.parametrize("value", ["level_zero:gpu", "*:*", "Level_Zero:GPU;opencl:gpu"])
+def test_a_selector_of_all_devices_may_stand_in_the_file(value: str) -> None:
+    made = plan({"type": "xpu"}, env=[{"name": "ONEAPI_DEVICE_SELECTOR", "value": value}])
+
+    assert {"name": "ONEAPI_DEVICE_SELECTOR", "value": value} in made.env

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from msgspec import UNSET
 
+from k8sel.entrypoint import masks
 from k8sel.errors import Problem
 from k8sel.facts import accelerators, backends
 from k8sel.facts.backends import VARIABLES
@@ -67,9 +68,20 @@ def owned_names(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Refuses variables that k8sel, an operator or a launcher writes."""
     for index, entry in enumerate(job.spec.env):
         why = owner(entry.name)
-        if why:
+        if why and entry.name not in accelerators.harmless_env():
             message = f"the job file may not set {bare(entry.name)}: {why[0]}"
             yield forbidden(("spec", "env", index, "name"), message, why[1])
+
+
+def selectors(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
+    """Refuses values that select devices, of a variable that others may be written into."""
+    harmless = accelerators.harmless_env()
+    for index, entry in enumerate(job.spec.env):
+        terms = harmless.get(entry.name, ())
+        value = "" if entry.value is UNSET else entry.value
+        if terms and not masks.harmless(terms, value):
+            message = f"this value of {entry.name} selects devices, which k8sel does itself"
+            yield forbidden(("spec", "env", index, "value"), message, f"write {terms[0]}, and use accelerator.devices")
 
 
 def names_of_ccl(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
