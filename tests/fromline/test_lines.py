@@ -277,6 +277,10 @@ def test_a_line_becomes_a_job(line: str, expected: dict[str, Any]) -> None:
             "CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=1,0 python t.py",
             "note: CUDA_VISIBLE_DEVICES is not carried over: it selects no device here",
         ),
+        (
+            "HF_TOKEN=hf_abcdefghijklmnop python t.py",
+            "the value of HF_TOKEN looks like a secret, and the job file has it. Hint: replace value by valueFrom: {",
+        ),
         ("CUDA_DEVICE_ORDER=2 python t.py", "CUDA_DEVICE_ORDER=2 is not carried over"),
         ("CUDA_VISIBLE_DEVICES=1,-1 python t.py", 'CUDA_VISIBLE_DEVICES ends at "-1": 1 of its 2 devices are used'),
         ("CUDA_VISIBLE_DEVICES=1,0 deepspeed t.py", "does not order devices: deepspeed sorts the numbers"),

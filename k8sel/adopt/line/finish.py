@@ -18,6 +18,7 @@ from k8sel.facts.launchers import LAUNCHERS
 from k8sel.jobfile import yamlio
 from k8sel.jobfile.load import load
 from k8sel.jobfile.rules.env import owner
+from k8sel.jobfile.rules.surprises import from_a_secret, is_secret
 from k8sel.jobfile.spec import API_VERSION, KIND, decode
 from k8sel.planning.env import literal
 from k8sel.wording import bare, quote
@@ -199,6 +200,9 @@ def _values(draft: Draft) -> list[tuple[str, str]]:
             draft.refuse(
                 word, f"{quote(name)} is not a variable name", "use letters, digits and '_', and no digit first"
             )
+        if is_secret(name, word.text):
+            message = f"the value of {name} looks like a secret, and the job file has it"
+            draft.warn(word, message, f"replace value by {from_a_secret(name)}")
     return [(name, literal(word.text)) for name, word in draft.env.items()]
 
 

@@ -76,8 +76,7 @@ def secrets_in_the_file(job: CompleteJob, platform: Platform) -> Iterator[Proble
     for index, entry in enumerate(job.spec.env if platform.operator_env and not platform.exposes else ()):
         if entry.value is not UNSET and is_secret(entry.name, entry.value):
             message = f"the value of {entry.name} looks like a secret, and all who may read the job can read it"
-            hint = f"valueFrom: {{secretKeyRef: {{name: {_object_name(entry.name)}, key: {entry.name}}}}}"
-            yield warning(("spec", "env", index, "value"), message, hint)
+            yield warning(("spec", "env", index, "value"), message, from_a_secret(entry.name))
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -86,8 +85,10 @@ def is_secret(name: str, value: str) -> bool:
     return literal and bool(re.fullmatch(_SECRET_NAME, name.upper()) or re.fullmatch(_SECRET_VALUE, value))
 
 
-def _object_name(name: str) -> str:
-    return name.lower().replace("_", "-").strip("-")
+def from_a_secret(name: str) -> str:
+    """Returns the field that takes the variable's value from a Secret."""
+    secret = name.lower().replace("_", "-").strip("-")
+    return f"valueFrom: {{secretKeyRef: {{name: {secret}, key: {name}}}}}"
 
 
 def one_process_for_several_devices(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
