@@ -33,8 +33,10 @@ def receipt(
     kind: JobKind = None,
     output: Annotated[str, formats("table", "json")] = "table",
 ) -> None:
-    """Show which device each rank of a job had; exit status 1: the receipts contradict each other. `diff A B` shows the
-    differences in B; exit status 0: none, 1: some, 2: an error, or receipts that contradict each other.
+    """Show which device each rank of a job had. `diff A B` shows the differences in B.
+
+    Exit status: 1 if the receipts contradict each other. Of `diff`, 0: no difference, 1: some, 2: an error, or receipts
+    that contradict each other.
     """
     from k8sel.cli.show import receipts
     from k8sel.receipts import compare

@@ -78,10 +78,14 @@ def _cut(data: bytes) -> bytes:
     return data[: _TERMINATION_BYTES - 4].decode(errors="ignore").encode() + b"...\n"
 
 
-def receipt(fields: dict[str, Any], environ: dict[str, str]) -> None:
-    """Writes the receipt: one line of JSON with the devices of each process. A person's terminal collects none."""
-    if "KUBERNETES_SERVICE_HOST" in environ or not os.isatty(2):
-        _write(2, RECEIPT + dumps(fields) + "\n")
+def is_for_a_person(environ: dict[str, str]) -> bool:
+    """Tells whether a person's terminal gets the lines, which collects no receipt."""
+    return os.isatty(2) and "KUBERNETES_SERVICE_HOST" not in environ
+
+
+def receipt(fields: dict[str, Any]) -> None:
+    """Writes the receipt: one line of JSON with the devices of each process."""
+    _write(2, RECEIPT + dumps(fields) + "\n")
 
 
 def node_report(fields: dict[str, Any]) -> None:

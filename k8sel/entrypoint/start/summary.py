@@ -23,10 +23,12 @@ _PRELOADS = ("LD_PRELOAD", "LD_AUDIT")  # libraries that the loader takes into t
 def write(
     case: Case, unchecked: Sequence[str], each: list[Process], environ: dict[str, str], versions: dict[str, str]
 ) -> None:
-    """Prints the summary and the receipt of a command in ``environ``."""
+    """Prints the summary and the receipt of a command in ``environ``; on a person's terminal, the summary alone."""
     gets = "; ".join(f"local rank {process.local_rank} -> {_gets(process, case)}" for process in each)
     left = f"; not checked: {', '.join(unchecked)}" if unchecked else ""
     report.say(f"node {case.name}: {gets}{_threads(environ, case)}{left}")
+    if report.is_for_a_person(environ):
+        return
     report.receipt(
         {
             "node": case.name,
@@ -52,8 +54,7 @@ def write(
             "numaNodes": cpus.numa_nodes(case.machine),
             "mask": {name: environ.get(name) for name in each[0].variables},
             "ranks": [_receipt_of(process, case) for process in each],
-        },
-        environ,
+        }
     )
 
 
