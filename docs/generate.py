@@ -10,7 +10,7 @@ docs/audit.md         every trap that `k8sel audit` knows, in the hand-written p
 docs/facts.md         the facts of the tables, with their sources
 docs/selection.md     what each process sees, from selection.json, which tests compare with the real results
 docs/cpu.md           what its jobs start, and the tables of backends and bindings (generate_cpu.py)
-docs/guide.md         the job file and the processes of each command line in the hand-written page
+docs/guide.md         the job file and the processes of each command line in the hand-written page (generate_guide.py)
 """
 
 from __future__ import annotations
@@ -21,29 +21,20 @@ import json
 import os
 import re
 import runpy
-import shlex
 import subprocess
 import sys
 import textwrap
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from k8sel import api
-from k8sel.adopt.line import LineError, Options, convert
 from k8sel.audit import TRAPS, Trap
 from k8sel.cli.main import COMMANDS
 from k8sel.entrypoint.__main__ import HELP
-from k8sel.entrypoint.protocol import VARIABLE
-from k8sel.errors import Kind, Problem
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.fields import FIELDS
 from k8sel.facts.sources import Fact, facts
-from k8sel.jobfile.defaults import default
-from k8sel.jobfile.load import load
 from k8sel.jobfile.schema import schema
-from k8sel.machine import processes
-from k8sel.planning.plan import JobPlan
 
 HERE = Path(__file__).parent
 JOB_FILE_HEAD = """# The job file
@@ -79,10 +70,6 @@ SELECTIONS = {  # of selection.json
 BEGIN, END = "<!-- generated from here -->\n", "<!-- to here -->\n"
 OVERVIEW = "<!-- overview from here -->\n"
 IGNORED = "<!-- ignored fields from here -->\n"
-COMMAND = re.compile(f"### ([^\n]+)\n\n```sh\n(.*?)```\n\n{BEGIN}.*?{END}", re.DOTALL)  # of guide.md
-COMMANDS_HEAD = """| command | line | nodes x processes | masks of the processes | warnings |
-|---|---|---|---|---|
-"""
 PICTURE = 43  # columns between the walls of the picture of the rooms
 DOORS = ("kubernetes", "host", "docker", "run")
 
@@ -360,71 +347,10 @@ def _runs(runs: Collection[dict[str, Any]]) -> str:
     return head + "".join(f"| {' | '.join(str(value) for value in run.values())} |\n" for run in runs)
 
 
-class Carried(NamedTuple):
-    """The conversion of a command line: its job file, its plan on one machine, and the problems."""
-
-    made: str
-    nodes: int
-    plan: JobPlan
-    said: list[Problem]
-
-
 def _guide(page: str) -> str:
-    """Returns the page of command lines, with each conversion below its line and the table of all at the top."""
-    table = "".join(_row(*each) for each in COMMAND.findall(page))
-    return _between(COMMAND.sub(_below, page), OVERVIEW, COMMANDS_HEAD + table)
-
-
-def _carried(text: str) -> Carried | LineError:
-    try:
-        made, notes = convert(text, Options(file="<stdin>", image="app:1"))
-    except LineError as error:
-        return error
-    (job,) = load(made.encode(), "job.yaml")
-    plan = api.plan(job, "run", nodes=1)
-    return Carried(made=made, nodes=default(job.file).spec.nodes, plan=plan, said=[*notes, *plan.warnings])
-
-
-def _below(found: re.Match[str]) -> str:
-    became = _carried(found[2])
-    shown = _refused(became) if isinstance(became, LineError) else _taken(became)
-    return f"### {found[1]}\n\n```sh\n{found[2]}```\n\n{BEGIN}{shown}{END}"
-
-
-def _refused(error: LineError) -> str:
-    return f"Refused:\n\n```text\n{error}\n```\n"
-
-
-def _taken(became: Carried) -> str:
-    said = "".join(f"{problem}\n" for problem in became.said)
-    return (
-        f"The job file:\n\n```yaml\n{became.made}```\n\nWhat it starts:\n\n```text\n{_started(became.plan)}\n```\n"
-        + (f"\nWhat is said:\n\n```text\n{said}```\n" if said else "")
-    )
-
-
-def _started(plan: JobPlan) -> str:
-    """Returns the line of `k8sel run --print`, folded for the page, without the value of the expectation."""
-    line = str(processes.command(plan, override_env=True, started=False, environ={}))
-    words = [f"{VARIABLE}=..." if word.startswith(f"{VARIABLE}=") else word for word in shlex.split(line)]
-    folded = textwrap.wrap(shlex.join(words), 110, break_long_words=False, break_on_hyphens=False)
-    return " \\\n  ".join(folded)
-
-
-def _row(title: str, text: str) -> str:
-    """Returns a command's row of the table: a link to it, its beginning, and what it starts."""
-    address = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")  # as GitHub makes it
-    lines = "; ".join(text.replace("\\\n", "").splitlines())
-    begins = textwrap.shorten(lines, 100, placeholder=" ...")
-    return f"| [{title}](#{address}) | `{begins}` | {_sum(_carried(text))} |\n"
-
-
-def _sum(became: Carried | LineError) -> str:
-    if isinstance(became, LineError):
-        return "refused | | "
-    masks = " ".join(f"{name}={value}" for name, value in became.plan.devices.mask_env.items())
-    warnings = sum(problem.kind is Kind.WARNING for problem in became.said)
-    return f"{became.nodes} x {became.plan.processes_per_node} | `{masks}` | {warnings or '-'}"
+    """Returns the page of command lines, which generate_guide.py fills in."""
+    filled: str = runpy.run_path(str(HERE / "generate_guide.py"))["filled"](page)
+    return filled
 
 
 if __name__ == "__main__":

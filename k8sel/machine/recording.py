@@ -28,7 +28,7 @@ _LEAST = 3  # characters of a host name that is replaced: a shorter one would be
 
 
 class Touched:
-    """What discovery reads while ``on`` is true. Python cannot remove an audit hook, so it stays, and does nothing."""
+    """Hears what discovery reads while ``on`` is true. Python cannot remove an audit hook: later it does nothing."""
 
     def __init__(self) -> None:
         self.on = True

@@ -110,7 +110,7 @@ def _same(sent: Path, box: Box, library: Path) -> None:
 
 
 def _facts(kind: dict[str, Any]) -> dict[str, Any]:
-    """What is found on a machine, without the notes: they may have paths and reasons of that machine alone."""
+    """Returns what was found on a machine, without the notes: they may have paths and reasons of that machine alone."""
     return {name: value for name, value in kind.items() if name != "notes"}
 
 
