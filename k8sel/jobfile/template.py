@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from k8sel.errors import FieldPath, SpecError
 from k8sel.facts.accelerators import ROWS, Row
 from k8sel.facts.launchers import LAUNCHERS
@@ -44,8 +46,8 @@ _TAIL = """\
 def starter(launcher: str, accelerator: str) -> str:
     """Returns the file for ``launcher`` and ``accelerator``. Raises SpecError for an unknown name."""
     problems = [
-        not_supported(path, name, allowed, (type_meant if allowed == tuple(ROWS) else did_you_mean)(name, allowed))
-        for path, name, allowed in _choices(launcher, accelerator)
+        not_supported(path, name, allowed, meant(name, allowed))
+        for path, name, allowed, meant in _choices(launcher, accelerator)
         if name not in allowed
     ]
     if problems:
@@ -61,8 +63,12 @@ def starter(launcher: str, accelerator: str) -> str:
     )
 
 
-def _choices(launcher: str, accelerator: str) -> list[tuple[FieldPath, str, tuple[str, ...]]]:
-    return [(("--launcher",), launcher, tuple(LAUNCHERS)), (("--accelerator",), accelerator, tuple(ROWS))]
+def _choices(launcher: str, accelerator: str) -> list[tuple[FieldPath, str, tuple[str, ...], Callable[..., str]]]:
+    """Returns each option with its value, the values allowed, and the function that names the one that was meant."""
+    return [
+        (("--launcher",), launcher, tuple(LAUNCHERS), did_you_mean),
+        (("--accelerator",), accelerator, tuple(ROWS), type_meant),
+    ]
 
 
 def _launch(launcher: str) -> str:

@@ -11,7 +11,8 @@ def check(case: Case) -> Finding:
     """Joins the findings about this vendor's devices."""
     if masks.by_unit(case.row, case.expectation):
         return Finding([*_places(case), *_numbers(case)])
-    return Finding([*_opened(case), *_bounds(case).problems], _bounds(case).notes)
+    bounds = _bounds(case)
+    return Finding([*_opened(case), *bounds.problems], bounds.notes)
 
 
 def _places(case: Case) -> list[str]:

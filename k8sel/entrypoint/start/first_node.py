@@ -29,18 +29,18 @@ def is_here(expectation: Expectation, environ: dict[str, str]) -> bool:
 
 def run(program: str, command: list[str], environ: dict[str, str], nodes: int, seconds: float = SECONDS) -> NoReturn:
     """Runs the command as a child that gets this process's signals, waits, and ends with the command's status."""
-    numbers = {getattr(signal, name) for name in _PASSED_ON}
+    numbers, ends = ({getattr(signal, name) for name in names} for names in (_PASSED_ON, _ENDS))
     # Blocked signals stay until sigwait takes them, also in pid 1: Linux kernel/signal.c, sig_ignored
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*numbers, signal.SIGCHLD})
     child = os.fork()
     if not child:
         _become(program, command, environ, before)
     status, received = _end_of(child, numbers)
-    if not received & {getattr(signal, name) for name in _ENDS}:
+    if not received & ends:
         report.say(
             f"the first node of {nodes} ends in {seconds:g} s, so that the others end before it and keep their logs"
         )
-        signal.sigtimedwait({getattr(signal, name) for name in _ENDS}, seconds)
+        signal.sigtimedwait(ends, seconds)
     os._exit(status)
 
 

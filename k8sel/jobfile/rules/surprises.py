@@ -28,11 +28,8 @@ _SECRET_VALUE = r"(hf_|ghp_|gho_|ghs_|github_pat_|glpat-|sk-|xox[abp]-|AKIA)[\w-
 
 def no_shell_expands(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of ``$NAME`` in a command without a shell: the program gets the dollar sign."""
-    command = job.spec.command
-    if PurePosixPath(command[0]).name in _SHELLS:
-        return
     own = {entry.name for entry in job.spec.env}
-    for index, word in enumerate(command):
+    for index, word in _words(job):
         found = re.search(_VARIABLE, word.replace("$$", ""))
         if found:
             name = found[1].strip("{}")
@@ -43,13 +40,16 @@ def no_shell_expands(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
 
 def several_words(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
     """Warns of an option and its value, or a script and its arguments, in one word of the command."""
-    command = job.spec.command
-    if PurePosixPath(command[0]).name in _SHELLS:
-        return
-    for index, word in enumerate(command[1:], 1):
-        if re.fullmatch(f"{_OPTION}|{_SCRIPT}", word):
+    for index, word in _words(job):
+        if index and re.fullmatch(f"{_OPTION}|{_SCRIPT}", word):
             message = f"{quote(word)} is one argument with spaces, and the program gets it as one"
             yield warning(("spec", "command", index), message, f"write its words as items: {as_list(word)}")
+
+
+def _words(job: CompleteJob) -> list[tuple[int, str]]:
+    """Returns the words of the command with their places; none of a shell's command, which is a script."""
+    command = job.spec.command
+    return [] if PurePosixPath(command[0]).name in _SHELLS else list(enumerate(command))
 
 
 def typographic_signs(job: CompleteJob, platform: Platform) -> Iterator[Problem]:
